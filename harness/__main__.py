@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: MIT
+"""``python -m harness``."""
+
+from harness.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""The one model both readers yield: what ran, who launched it, which ranges were open.
+
+All times are integer nanoseconds on one clock. Text columns are pandas categoricals, so a
+million ranges that share twenty names cost a million small integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from harness.attribute import Attribution
+
+#: Column -> dtype of each frame ("category" columns hold text).
+THREAD_COLUMNS = {
+    "process": "int64",  # unique within the trace: nsys ``globalTid >> 24``; Kineto the pid
+    "pid": "int64",
+    "tid": "int64",
+    "name": "object",  # the thread's name, "" when not recorded
+    "autograd": "bool",  # runs PyTorch's backward (name pt_autograd_*, or fwdbwd links end here)
+}
+RANGE_COLUMNS = {
+    "thread": "int32",  # row of ``threads``: the thread that opened the range
+    "start": "int64",
+    "end": "int64",
+    "name": "category",
+    "domain": "category",  # "" is the default domain
+    "style": "category",  # push_pop | start_end
+    "open": "bool",  # never closed: ``end`` is the end of the capture
+}
+LAUNCH_COLUMNS = {
+    "thread": "int32",
+    "start": "int64",
+    "end": "int64",
+    "correlation": "int64",
+    "name": "category",  # the API call
+}
+GPU_OP_COLUMNS = {
+    "kind": "category",  # kernel | memcpy | memset | graph
+    "start": "int64",
+    "end": "int64",
+    "process": "int64",
+    "correlation": "int64",  # -1: none recorded
+    "device": "int32",
+    "context": "int32",
+    "stream": "int64",
+    "name": "category",  # kernels: the short name; copies and sets: what they do
+    "demangled": "category",
+    "mangled": "category",
+    "bytes": "int64",  # -1: not a copy or set
+    "graph_node": "int64",  # -1: not part of a CUDA graph, or nodes not recorded
+}
+GRAPH_NODE_COLUMNS = {
+    "process": "int64",
+    "node": "int64",
+    "original": "int64",  # -1: made by capture or by hand, not cloned from another node
+    "thread": "int32",
+    "time": "int64",
+}
+FORWARD_LINK_COLUMNS = {
+    "forward_thread": "int32",
+    "forward_time": "int64",
+    "backward_thread": "int32",
+    "backward_time": "int64",
+}
+
+KINDS = ("kernel", "memcpy", "memset", "graph")
+STYLES = ("push_pop", "start_end")
+POLICIES = ("thread", "autograd", "process")
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """Something the user should know about a report; ``code`` is stable, ``hint`` says what to do."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+    def as_dict(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message, "hint": self.hint}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a trace came from. ``facts`` holds GPU, driver and tool versions as read from the file."""
+
+    path: str
+    kind: str  # "nsys" | "torch"
+    producer: str = ""
+    version: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, str]:
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "producer": self.producer,
+            "version": self.version,
+        }
+
+
+def empty_frame(columns: dict[str, str]) -> pd.DataFrame:
+    """A frame with no rows and exactly these columns and dtypes."""
+    return pd.DataFrame(
+        {
+            name: pd.Categorical([], categories=[]) if dtype == "category" else np.empty(0, dtype)
+            for name, dtype in columns.items()
+        }
+    )
+
+
+def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:
+    """Build a frame of ``columns`` from arrays, without copying those that already fit."""
+    missing = columns.keys() - data.keys()
+    if missing:
+        raise ValueError(f"columns missing: {sorted(missing)}")
+    out = {}
+    for name, dtype in columns.items():
+        values = data[name]
+        if dtype == "category":
+            out[name] = values if isinstance(values, pd.Categorical) else pd.Categorical(values)
+        else:
+            out[name] = np.asarray(values, dtype=dtype)
+    return pd.DataFrame(out, copy=False)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One recording. ``threads`` is indexed 0..n-1; other frames refer to its rows by ``thread``."""
+
+    source: Source
+    threads: pd.DataFrame
+    ranges: pd.DataFrame
+    launches: pd.DataFrame
+    gpu_ops: pd.DataFrame
+    graph_nodes: pd.DataFrame = field(default_factory=lambda: empty_frame(GRAPH_NODE_COLUMNS))
+    forward_links: pd.DataFrame = field(default_factory=lambda: empty_frame(FORWARD_LINK_COLUMNS))
+    warnings: tuple[Warning_, ...] = ()
+
+    def attribute(self, policy: str = "autograd") -> Attribution:
+        """Attribute every GPU op to the ranges that launched it (see ``harness.attribute``)."""
+        from harness.attribute import attribute
+
+        return attribute(self, policy=policy)
