@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.compare import compare as compare
+    from harness.comparison import compare as compare
     from harness.ranges import range as range
     from harness.readers import load as load
     from harness.trace import Trace as Trace
@@ -19,7 +19,7 @@ __all__ = ["Trace", "compare", "load", "range"]
 
 _HOMES = {
     "Trace": "harness.trace",
-    "compare": "harness.compare",
+    "compare": "harness.comparison",
     "load": "harness.readers",
     "range": "harness.ranges",
 }
