@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""Recordings to Traces: nsys exports, nsys reports and torch.profiler traces, or a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UnreadableReport
+
+if TYPE_CHECKING:
+    from harness.trace import Trace
+
+__all__ = ["load", "load_all"]
+
+
+def load(path: str | Path) -> Trace:
+    """One recording: a ``.sqlite``, a ``.nsys-rep``, a Chrome trace, or a run folder's first.
+
+    Raises:
+        UnreadableReport: nothing readable is there.
+    """
+    path = Path(path)
+    return _read(captures(path)[0] if path.is_dir() else path)
+
+
+def load_all(path: str | Path) -> list[Trace]:
+    """Every capture of a run folder, in order (``report.sqlite``, ``report.2.sqlite``, …); of a
+    file, the one recording in it."""
+    path = Path(path)
+    return [_read(file) for file in (captures(path) if path.is_dir() else [path])]
+
+
+def captures(folder: Path) -> list[Path]:
+    """The files of a run folder to read: its nsys captures or, without any, its torch traces.
+
+    A capture's ``.sqlite`` is preferred to its ``.nsys-rep``.
+    """
+    for stems in (("report{}.sqlite", "report{}.nsys-rep"), ("torch_trace{}.json.gz",)):
+        found: list[Path] = []
+        number = 1
+        while True:
+            tag = "" if number == 1 else f".{number}"
+            files = [folder / stem.format(tag) for stem in stems]
+            here = next((file for file in files if file.is_file()), None)
+            if here is None:
+                break
+            found.append(here)
+            number += 1
+        if found:
+            return found
+    raise UnreadableReport(
+        f"{folder}: not a run folder (no report.sqlite, report.nsys-rep or torch_trace.json.gz)",
+        hint="Give a folder that harness run wrote, or a report file.",
+    )
+
+
+def _read(path: Path) -> Trace:
+    name = path.name.lower()
+    if name.endswith((".json", ".json.gz")):
+        from harness.readers import kineto
+
+        return kineto.read(path)
+    if name.endswith((".nsys-rep", ".qdrep")):
+        from harness.readers import nsys_rep
+
+        return nsys_rep.read(path)
+    from harness.readers import nsys_sqlite
+
+    return nsys_sqlite.read(path)
