@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+"""Frames in pieces: what csv and JSON need to write millions of rows without holding them twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from harness.render.text import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Rows formatted at a time: enough to be fast, few enough that ``| head`` ends at once.
+CHUNK = 50_000
+PATH_COLUMNS = ("path", "captured_path", "forward_path")
+
+
+def chunks(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """The frame in row order, at most CHUNK rows at a time; nothing for an empty frame."""
+    for start in range(0, len(frame), CHUNK):
+        yield frame.iloc[start : start + CHUNK]
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """One dict a row: Python scalars, paths as lists, missing values as None."""
+    names = [str(name) for name in frame.columns]
+    columns = [_values(frame[name]) for name in frame.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    values: list[Any] = column.tolist()
+    if column.name in PATH_COLUMNS:
+        return [list(value) if isinstance(value, tuple) else [] for value in values]
+    if column.dtype.kind in "iub" or not column.isna().any():
+        return values
+    missing = column.isna().tolist()
+    return [None if gone else value for value, gone in zip(values, missing, strict=True)]
+
+
+def flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """A copy for csv: each path one string, its elements joined with `` / ``."""
+    out = frame.copy(deep=False)
+    for name in PATH_COLUMNS:
+        if name in out.columns:
+            # A path repeats for every op in it: join each once.
+            cache: dict[Any, str] = {}
+            out[name] = [_joined_once(path, cache) for path in out[name].tolist()]
+    return out
+
+
+def _joined_once(path: Any, cache: dict[Any, str]) -> str:
+    if path not in cache:
+        cache[path] = joined(path) if isinstance(path, tuple) else ""
+    return cache[path]

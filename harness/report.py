@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: MIT
+"""A report: the rows of one view, with the ledger and what a reader needs to trust them.
+
+Pure: Traces in, a Report out. Reports are small and can be sent between processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from harness import summarise
+from harness.errors import UsageProblem
+from harness.selection import Selection
+
+if TYPE_CHECKING:
+    from harness.attribute import Attribution, Ledger
+    from harness.trace import Source, Trace, Warning_
+
+#: Views of one recording; ``torch`` and ``both`` need a run folder.
+VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "torch", "both")
+#: How many unattributed kernels the page names.
+TOP_OUTSIDE = 5
+#: A first instance this many times the median of the rest is pointed out as warm-up.
+WARM_UP_FACTOR = 2.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to report. ``details`` adds what only people read: outside work, warm-up, both passes."""
+
+    view: str = "ranges"
+    policy: str = "autograd"
+    names: str = "short"
+    selection: Selection = field(default_factory=Selection)
+    sort: str = ""
+    top: int = 0
+    by_shape: bool = False
+    details: bool = True
+
+
+@dataclass(frozen=True)
+class Outside:
+    """GPU ops of one name that no range claims; ``rule`` is ``outside`` or ``unlinked``."""
+
+    rule: str
+    kind: str
+    name: str
+    ops: int
+    total_ns: int
+    threads: tuple[str, ...]  # "pid/tid", with the thread's name where recorded
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """A path whose first instance took far longer than the others' median."""
+
+    path: tuple[str, ...]
+    measure: str  # "GPU" | "CPU"
+    first_ns: int
+    median_ns: int
+
+
+@dataclass(frozen=True)
+class Report:
+    """Rows of one view of one recording.
+
+    ``rows`` has the view's columns (docs/columns.md); ``omitted`` rows were cut by ``--top``.
+    ``sides`` is the join of a run's two recordings (``harness.sidebyside``), one row a path.
+    ``run`` is the run folder's ``run.json``.
+    """
+
+    name: str
+    source: Source
+    view: str
+    policy: str
+    rows: pd.DataFrame
+    ledger: Ledger | None
+    warnings: tuple[Warning_, ...] = ()
+    omitted: int = 0
+    outside: tuple[Outside, ...] = ()
+    warm_up: tuple[WarmUp, ...] = ()
+    sides: pd.DataFrame | None = None
+    run: Mapping[str, Any] | None = None
+    selection: Selection = field(default_factory=Selection)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An input that could not be reported."""
+
+    name: str
+    path: str
+    message: str
+    hint: str
+    exit_code: int
+
+    def as_dict(self) -> dict[str, str]:
+        return {"path": self.path, "message": self.message, "hint": self.hint}
+
+
+def build(trace: Trace, request: Request, *, name: str, other: Trace | None = None) -> Report:
+    """The report of ``trace``; ``other`` is the torch pass's trace of the same run.
+
+    Raises:
+        UsageProblem: the view needs a run folder, or ``sort`` names no column.
+        LedgerBroken: from the engine; never a wrong table instead.
+    """
+    from harness.sidebyside import join
+
+    attribution = _attributed(trace, request)
+    sides = None
+    if other is not None and (request.details or request.view == "both"):
+        sides = join(attribution, _attributed(other, request))
+    rows, omitted = arrange(_rows(attribution, request, sides), request)
+    details = request.details
+    return Report(
+        name=name,
+        source=trace.source,
+        view=request.view,
+        policy=request.policy,
+        rows=rows,
+        ledger=attribution.ledger,
+        warnings=_merged(trace.warnings, attribution.warnings),
+        omitted=omitted,
+        outside=outside_work(attribution, request.names) if details else (),
+        warm_up=warm_up(attribution) if details else (),
+        sides=sides,
+        selection=request.selection,
+    )
+
+
+def _attributed(trace: Trace, request: Request) -> Attribution:
+    attribution = trace.attribute(policy=request.policy)
+    if request.selection:
+        from harness import select
+
+        attribution = select.apply(attribution, request.selection)
+    return attribution
+
+
+def _rows(attribution: Attribution, request: Request, sides: pd.DataFrame | None) -> pd.DataFrame:
+    view = request.view
+    if view == "both":
+        if sides is None:
+            raise UsageProblem(
+                f"{attribution.trace.source.path}: --view both needs a run folder with an nsys and"
+                " a torch pass",
+                hint="harness run --nsys records both.",
+            )
+        return sides
+    if view in ("kernels", "ops"):
+        frame: pd.DataFrame = getattr(summarise, view)(attribution, names=request.names)
+        return frame
+    if not hasattr(summarise, view):
+        raise UsageProblem(f"no view {view!r}", hint=f"Views: {', '.join(VIEWS)}.")
+    frame = getattr(summarise, view)(attribution)
+    return frame
+
+
+def _merged(*groups: tuple[Warning_, ...]) -> tuple[Warning_, ...]:
+    return tuple(dict.fromkeys(warning for group in groups for warning in group))
+
+
+#: What ``--top`` ranks by when no ``--sort`` is given.
+_WEIGHT = {
+    "ranges": "total_gpu_ns",
+    "names": "total_gpu_ns",
+    "kernels": "total_ns",
+    "instances": "total_gpu_ns",
+    "layers": "total_ns",
+    "torch": "self_device_ns",
+    "both": "nsys_total_ns",
+    "spread": "max_ns",
+}
+_SHORT = {
+    "self": ("self_gpu_ns", "self_device_ns"),
+    "total": ("total_gpu_ns", "total_ns", "nsys_total_ns", "device_ns", "max_ns"),
+    "busy": ("busy_ns",),
+    "span": ("span_ns",),
+    "cpu": ("cpu_ns",),
+    "idle": ("idle_ns",),
+    "start": ("start_ns",),
+}
+
+
+def arrange(rows: pd.DataFrame, request: Request) -> tuple[pd.DataFrame, int]:
+    """``rows`` sorted and cut as asked, and how many were cut.
+
+    ``--top`` without ``--sort`` keeps the order of the view: in a tree of ranges the N largest
+    totals always hold the ancestors of each other.
+    """
+    if request.sort:
+        column, ascending = sort_column(rows, request.sort)
+        rows = rows.sort_values(column, ascending=ascending, kind="stable", ignore_index=True)
+        kept = rows.head(request.top) if request.top else rows
+    elif request.top and request.top < len(rows):
+        weight = _weight(rows, request.view)
+        largest = weight.nlargest(request.top, keep="first").index
+        kept = rows.loc[sorted(largest)].reset_index(drop=True)
+    else:
+        kept = rows
+    return kept, len(rows) - len(kept)
+
+
+def _weight(rows: pd.DataFrame, view: str) -> pd.Series[Any]:
+    if view == "ops":
+        return rows["end_ns"] - rows["start_ns"]
+    weight = rows[_WEIGHT[view]]
+    if not weight.any() and "cpu_ns" in rows.columns:
+        weight = rows["cpu_ns"]  # no GPU op was recorded
+    return weight
+
+
+def sort_column(rows: pd.DataFrame, wanted: str) -> tuple[str, bool]:
+    """Column and direction of ``COLUMN[:asc|:desc]``: numbers fall, names rise, unless told."""
+    name, _, direction = wanted.partition(":")
+    column = next((c for c in (name, *_SHORT.get(name, ())) if c in rows.columns), None)
+    if column is None or direction not in ("", "asc", "desc"):
+        raise UsageProblem(
+            f"cannot sort by {wanted!r}", hint=f"Columns of this view: {', '.join(rows.columns)}."
+        )
+    falls = rows[column].dtype.kind in "iufb"
+    return column, not falls if not direction else direction == "asc"
+
+
+def outside_work(attribution: Attribution, names: str) -> tuple[Outside, ...]:
+    """The largest GPU ops by name that no range claims, and the threads that launched them."""
+    ledger = attribution.ledger
+    if not ledger.outside_ns and not ledger.unlinked_ns:
+        return ()
+    ops = summarise.ops(attribution, names=names)
+    ops = ops[ops["rule"].isin(["outside", "unlinked"])]
+    ops = ops.assign(ns=ops["end_ns"] - ops["start_ns"])
+    sums = ops.groupby(["rule", "kind", "name"], observed=True, sort=False)["ns"].agg(
+        ["size", "sum"]
+    )
+    largest = sums.sort_values("sum", ascending=False, kind="stable").head(TOP_OUTSIDE)
+    titles = _thread_titles(attribution.trace)
+    return tuple(
+        Outside(
+            str(rule),
+            str(kind),
+            str(name),
+            int(size),
+            int(total),
+            _launchers(ops, (rule, kind, name), titles),
+        )
+        for (rule, kind, name), size, total in largest.itertuples()
+    )
+
+
+def _launchers(
+    ops: pd.DataFrame, key: tuple[str, str, str], titles: dict[tuple[int, int], str]
+) -> tuple[str, ...]:
+    rule, kind, name = key
+    if rule == "unlinked":
+        return ()
+    mine = ops[(ops["rule"] == rule) & (ops["kind"] == kind) & (ops["name"] == name)]
+    pairs = mine[["pid", "tid"]].drop_duplicates()
+    return tuple(titles.get((pid, tid), f"{pid}/{tid}") for pid, tid in pairs.itertuples(index=False))
+
+
+def _thread_titles(trace: Trace) -> dict[tuple[int, int], str]:
+    return {
+        (pid, tid): f"{pid}/{tid} {name}".rstrip()
+        for pid, tid, name in trace.threads[["pid", "tid", "name"]].itertuples(index=False)
+    }
+
+
+def warm_up(attribution: Attribution) -> tuple[WarmUp, ...]:
+    """Paths whose first instance stands out against three or more closed instances, outermost
+    only: GPU time where there is any, CPU time otherwise or where only that stands out."""
+    instances = summarise.instances(attribution)
+    instances = instances[~instances["open"].astype(bool)].sort_values("start_ns", kind="stable")
+    by = [instances["process"], pd.factorize(instances["path"])[0]]
+    found: dict[tuple[str, ...], WarmUp] = {}
+    for measure, column in (("GPU", "total_gpu_ns"), ("CPU", "cpu_ns")):
+        for path, first, median in _standing_out(instances, by, column):
+            found.setdefault(path, WarmUp(path, measure, first, median))
+    return tuple(
+        warm
+        for path, warm in found.items()
+        if not any(path[:depth] in found for depth in range(1, len(path)))
+    )
+
+
+def _standing_out(
+    instances: pd.DataFrame, by: list[Any], column: str
+) -> list[tuple[tuple[str, ...], int, int]]:
+    later = instances.groupby(by, sort=False).cumcount() > 0
+    rest = instances[column].where(later).groupby(by, sort=False).agg(["median", "count"])
+    first = instances[~later]
+    first_ns = first[column].to_numpy()
+    median = rest["median"].to_numpy()  # in order of first appearance, as ``first`` is
+    much = (first_ns > WARM_UP_FACTOR * median) & (median > 0) & (rest["count"].to_numpy() > 1)
+    return [
+        (tuple(path), int(ns), int(middle))
+        for path, ns, middle in zip(
+            first["path"][much], first_ns[much], median[much], strict=True
+        )
+    ]
