@@ -73,6 +73,15 @@ class Nest:
 
 
 @dataclass(frozen=True)
+class Contexts:
+    """Distinct (own, inherited) lineages; ``of_op`` is -1 where no push/pop range claims the op."""
+
+    of_op: Ints
+    own: Ints
+    inherited: Ints
+
+
+@dataclass(frozen=True)
 class Attribution:
     """Where every GPU op of ``trace`` went under ``policy``. Arrays have one entry an op.
 
@@ -135,6 +144,15 @@ class Attribution:
             ambiguous_ns=int(duration[unsure].sum()),
         ).check(self.trace.source.path)
 
+    @cached_property
+    def contexts(self) -> Contexts:
+        """The distinct sets of push/pop ranges around ops."""
+        stride = self.nest.lineages.size + 1
+        codes, keys = pd.factorize((self.own + 1) * stride + self.inherited + 1)
+        keys = np.asarray(keys, dtype=np.int64)
+        none = (self.own < 0) & (self.inherited < 0)
+        return Contexts(np.where(none, -1, codes), keys // stride - 1, keys % stride - 1)
+
     @property
     def _has_row(self) -> Mask:
         return (self.self_node >= 0) | (self.last_opened >= 0)
@@ -156,8 +174,8 @@ class Attribution:
             found.append(
                 Warning_(
                     "ambiguous-backward",
-                    f"{self.ledger.ambiguous_ops} GPU ops ({self.ledger.ambiguous_ns} ns) launched by "
-                    f"{names} could belong to more than one thread that had a range open; "
+                    f"{self.ledger.ambiguous_ops} GPU ops ({self.ledger.ambiguous_ns} ns) launched "
+                    f"by {names} could belong to more than one thread that had a range open; "
                     "they inherit nothing",
                     "Open ranges on one thread only while backward runs, or read --policy thread.",
                 )
@@ -172,9 +190,7 @@ class Attribution:
             keep_range = self.keep_range
         elif self.keep_range is not None:
             keep_range = keep_range & self.keep_range
-        return replace(
-            self, keep_op=keep_op, keep_range=keep_range, notes=(*self.notes, note)
-        )
+        return replace(self, keep_op=keep_op, keep_range=keep_range, notes=(*self.notes, note))
 
 
 def _ambiguous_threads(found: Attribution) -> str:
@@ -187,7 +203,9 @@ def _ambiguous_threads(found: Attribution) -> str:
 def attribute(trace: Trace, policy: str = "autograd") -> Attribution:
     """Attribute every GPU op of ``trace``; ``policy`` is thread, autograd or process."""
     if policy not in POLICIES:
-        raise UsageProblem(f"unknown policy {policy!r}", hint=f"Choose one of {', '.join(POLICIES)}.")
+        raise UsageProblem(
+            f"unknown policy {policy!r}", hint=f"Choose one of {', '.join(POLICIES)}."
+        )
     threads = len(trace.threads)
     codes, processes = pd.factorize(trace.threads["process"].to_numpy())
     labels = Labels.of(trace.ranges)
@@ -202,7 +220,9 @@ def attribute(trace: Trace, policy: str = "autograd") -> Attribution:
     call_thread, call_start, call_end = _columns(trace.launches, used)
     own_at = forest.locate(call_thread, call_start, call_end)
 
-    autograd = trace.threads["autograd"].to_numpy() if policy != "thread" else np.zeros(threads, bool)
+    autograd = (
+        trace.threads["autograd"].to_numpy() if policy != "thread" else np.zeros(threads, bool)
+    )
     finder = _CallerFinder(trace, forest, start_end, codes, autograd)
     callers = finder.find(call_thread, call_start, call_end)
     inherited_at = forest.locate(callers.thread, call_start, call_end)
@@ -320,9 +340,7 @@ class _Names:
     def path_of(self, located: Located, process: Codes) -> Ints:
         """Path node of each query's containers; -1 for none."""
         out = np.where(located.leaf >= 0, self.plain[located.leaf] if len(self.plain) else -1, -1)
-        return self._with_pairs(
-            out, located.pairs, self.nest.paths, process, self.nest.label
-        )
+        return self._with_pairs(out, located.pairs, self.nest.paths, process, self.nest.label)
 
     def lineage_of(self, located: Located, thread: Codes) -> Ints:
         """Lineage node of each query's containers; -1 for none."""

@@ -71,5 +71,7 @@ def _last_before(
     # Rank (key, start) once so that a single search answers "last start <= op_start in this key".
     times = np.unique(np.concatenate([starts, op_start]))
     rank = keys * (len(times) + 1) + np.searchsorted(times, starts)
-    at = np.searchsorted(rank, op_key * (len(times) + 1) + np.searchsorted(times, op_start), "right")
+    at = np.searchsorted(
+        rank, op_key * (len(times) + 1) + np.searchsorted(times, op_start), "right"
+    )
     return order[np.clip(at - 1, first, last)]

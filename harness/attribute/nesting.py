@@ -57,7 +57,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Explicit containers: ``position[i]`` contains ``query[i]``; sorted by query, outermost first."""
+    """``position[i]`` contains ``query[i]``; sorted by query, outermost first."""
 
     query: Ints
     position: Ints
@@ -205,7 +205,9 @@ def _sort_order(keys: Ints, end: Ints) -> Ints:
     return order
 
 
-def _last_at_depth(depth: npt.NDArray[Any], upto: npt.NDArray[Any], wanted: npt.NDArray[Any]) -> Ints:
+def _last_at_depth(
+    depth: npt.NDArray[Any], upto: npt.NDArray[Any], wanted: npt.NDArray[Any]
+) -> Ints:
     """For each query, the last position <= ``upto`` whose depth is ``wanted``; -1 if none."""
     stride = len(depth) + 1
     keys = (depth.astype(np.int64) + 1) * stride + np.arange(len(depth))

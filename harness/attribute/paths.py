@@ -7,6 +7,7 @@ twenty nodes, and a million different ones no Python loop.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,7 @@ from harness.attribute.nesting import Ints
 
 @dataclass
 class PathTree:
-    """Nodes 0..roots-1 are the roots (level 0, no label); every other node has a parent and a label."""
+    """Nodes 0..roots-1 are the roots (level 0, no label); all others have a parent and a label."""
 
     roots: int
     labels: int  # labels are 0..labels-1
@@ -95,8 +96,19 @@ class PathTree:
             level[active] += 1
         return nodes
 
+    def root_of(self) -> Ints:
+        """The root above each node."""
+        root, parent, level = np.arange(self.size), self.parent, self.level
+        by_level = np.argsort(level, kind="stable")
+        bounds = np.searchsorted(level[by_level], np.arange(1, int(level.max(initial=0)) + 2))
+        for low, high in itertools.pairwise(bounds):
+            at = by_level[low:high]
+            root[at] = root[parent[at]]
+        return root
+
     def ancestry(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """Each node and all above it but the roots: (index into ``nodes``, node), outermost first."""
+        """Each node and all above it but the roots: (index into ``nodes``, node), outermost
+        first."""
         parent, level = self.parent, self.level
         owners, members, levels = [], [], []
         owner = np.arange(len(nodes))

@@ -16,7 +16,7 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class Callers:
-    """Per query the thread whose range it inherits, -1 for none; ``ambiguous`` where several could."""
+    """Per query the thread whose range it inherits, -1: none; ``ambiguous``: several could be."""
 
     thread: Ints
     ambiguous: Mask

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""Sums, unions and distributions of GPU ops over the rows of a view.
+
+Ops with the same ranges around them share a *context*; almost everything is summed once a context
+and then spread over the rows the context belongs to, so depth costs nothing an op.
+"""
+
+from harness.measures.distribution import distribution
+from harness.measures.rows import Rows, name_rows, path_rows, path_tuples
+from harness.measures.totals import per_instance, totals
+from harness.measures.unions import busy
+
+__all__ = [
+    "Rows",
+    "busy",
+    "distribution",
+    "name_rows",
+    "path_rows",
+    "path_tuples",
+    "per_instance",
+    "totals",
+]

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+"""Attribution in, one frame a view out: ranges, names, kernels, ops, and what compare needs.
+
+Every frame has the columns of its view first and in order; all times are ns. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.attribute.engine import RULES, Attribution
+from harness.attribute.graphs import capture_points
+from harness.attribute.nesting import Ints
+from harness.measures import (
+    Rows,
+    busy,
+    distribution,
+    name_rows,
+    path_rows,
+    path_tuples,
+    per_instance,
+    totals,
+)
+
+RANGE_COLUMNS = [
+    "pid", "path", "domain", "name", "style", "instances", "open", "cpu_ns",
+    "kernels", "memcpys", "memsets", "self_kernels", "self_kernel_ns",
+    "total_kernel_ns", "self_gpu_ns", "total_gpu_ns", "busy_ns", "span_ns",
+]  # fmt: skip
+NAME_COLUMNS = ["domain", "name", "style", "pid", "tid", *RANGE_COLUMNS[5:]]
+EXTRA_COLUMNS = ["graphs", "idle_ns"]
+KERNEL_COLUMNS = [
+    "domain", "name", "style", "pid", "tid", "kernel", "instances", "kernels",
+    "total_ns", "avg_ns", "median_ns", "min_ns", "max_ns", "stddev_ns",
+]  # fmt: skip
+OP_COLUMNS = [
+    "kind", "name", "start_ns", "end_ns", "device", "stream", "pid", "tid",
+    "correlation", "path", "rule", "captured_path",
+]  # fmt: skip
+NAME_KINDS = {"short": "name", "demangled": "demangled", "mangled": "mangled"}
+
+
+def ranges(found: Attribution) -> pd.DataFrame:
+    """One row a process and path, threads merged, in tree order."""
+    rows = path_rows(found)
+    out = _measured(found, rows)
+    order = _tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
+    out = out.iloc[order]
+    return out[out["instances"] > 0][[*RANGE_COLUMNS, *EXTRA_COLUMNS]].reset_index(drop=True)
+
+
+def names(found: Attribution) -> pd.DataFrame:
+    """One row a (domain, name, style) and thread that opened it; a recursive range counts once."""
+    out = _measured(found, name_rows(found))
+    by = out[out["instances"] > 0].sort_values(["pid", "tid", "first_ns"], kind="stable")
+    return by[[*NAME_COLUMNS, *EXTRA_COLUMNS]].reset_index(drop=True)
+
+
+def kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
+    """One row a range name and kernel, as ``nvtx_kern_sum``; kernels outside every range come
+    with an empty name and style under the thread that launched them."""
+    rows = name_rows(found)
+    kernel = found.trace.gpu_ops[NAME_KINDS[names]].cat
+    table = distribution(found, rows, kernel.codes.to_numpy().astype(np.int64))
+    out = pd.DataFrame({c: v[table["row"]] for c, v in rows.columns.items() if c in KERNEL_COLUMNS})
+    out["kernel"] = np.asarray(kernel.categories, dtype=object)[table["kernel"]]
+    for column in KERNEL_COLUMNS[6:]:
+        out[column] = table[column]
+    by = out.sort_values(
+        ["domain", "name", "style", "pid", "tid", "total_ns", "kernel"],
+        ascending=[True, True, True, True, True, False, True],
+    )
+    return by[KERNEL_COLUMNS].reset_index(drop=True)
+
+
+def ops(found: Attribution, names: str = "short") -> pd.DataFrame:
+    """One row a GPU op, in the order of their start."""
+    frame = found.trace.gpu_ops
+    threads = found.trace.threads
+    thread = found.launching_thread
+    linked = thread >= 0
+    pid = frame["process"].to_numpy() & 0xFFFFFF
+    if len(threads):
+        pid = np.where(linked, threads["pid"].to_numpy()[thread], pid)
+        tid = np.where(linked, threads["tid"].to_numpy()[thread], -1)
+    else:
+        tid = np.full(len(frame), -1)
+    out = pd.DataFrame(
+        {
+            "kind": frame["kind"],
+            "name": frame[NAME_KINDS[names]],
+            "start_ns": frame["start"],
+            "end_ns": frame["end"],
+            "device": frame["device"],
+            "stream": frame["stream"],
+            "pid": pid,
+            "tid": tid,
+            "correlation": frame["correlation"],
+            "path": op_paths(found),
+            "rule": pd.Categorical.from_codes(found.rule, categories=list(RULES)),
+            "captured_path": captured_paths(found),
+        }
+    )[OP_COLUMNS]
+    if found.keep_op is not None:
+        out = out[found.keep_op]
+    return out.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+def op_paths(found: Attribution) -> pd.Categorical:
+    """Path of each op as a categorical of tuples: () for outside and unlinked ops."""
+    nodes = found.path_node
+    used, codes = np.unique(nodes, return_inverse=True)
+    paths = path_tuples(found, used)
+    single = np.flatnonzero((nodes < 0) & (found.last_opened >= 0))
+    if len(single):
+        label = found.labels.of_range[found.start_end_rows[found.last_opened[single]]]
+        extra, extra_codes = np.unique(label, return_inverse=True)
+        codes = codes.copy()
+        codes[single] = len(paths) + extra_codes
+        paths = [*paths, *((str(found.labels.name[at]),) for at in extra)]
+    return _tuple_categorical(codes, paths)
+
+
+def captured_paths(found: Attribution) -> pd.Categorical:
+    """Path in which each op's CUDA graph node was captured: () where none is known."""
+    trace = found.trace
+    thread, time, at = capture_points(trace)
+    codes = np.zeros(len(thread), np.int64)
+    paths: list[tuple[str, ...]] = [()]
+    if len(at) and bool((thread >= 0).any()):
+        located = found.nest.forest.locate(thread, time, time)
+        leaf = located.leaf
+        nodes = np.where(leaf >= 0, found.nest.path[leaf] if len(found.nest.path) else -1, -1)
+        used, inverse = np.unique(nodes, return_inverse=True)
+        paths, codes = path_tuples(found, used), inverse
+    return _tuple_categorical(codes, paths)
+
+
+def instances(found: Attribution) -> pd.DataFrame:
+    """One row a range instance: who, where, when, and what it cost in total (nested included)."""
+    trace = found.trace
+    measure = per_instance(found)
+    ranges = trace.ranges
+    threads = trace.threads
+    thread = ranges["thread"].to_numpy()
+    nodes = np.full(len(ranges), -1, np.int64)
+    nodes[found.nest.rows] = found.nest.path
+    used, codes = np.unique(nodes, return_inverse=True)
+    paths = path_tuples(found, used)
+    if len(found.start_end_rows):
+        labels, inverse = np.unique(
+            found.labels.of_range[found.start_end_rows], return_inverse=True
+        )
+        codes = codes.copy()
+        codes[found.start_end_rows] = len(paths) + inverse
+        paths = [*paths, *((str(found.labels.name[at]),) for at in labels)]
+    out = pd.DataFrame(
+        {
+            "process": threads["process"].to_numpy()[thread],
+            "pid": threads["pid"].to_numpy()[thread],
+            "tid": threads["tid"].to_numpy()[thread],
+            "path": _tuple_categorical(codes, paths),
+            "domain": ranges["domain"],
+            "name": ranges["name"],
+            "style": ranges["style"],
+            "start_ns": ranges["start"],
+            "end_ns": ranges["end"],
+            "open": ranges["open"],
+            "cpu_ns": ranges["end"] - ranges["start"],
+            **measure,
+        }
+    )
+    if found.keep_range is not None:
+        out = out[found.keep_range]
+    return out.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+def path_kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
+    """One row a path and kernel: how many ran in it, nested ranges included, and how long."""
+    rows = path_rows(found)
+    kernel = found.trace.gpu_ops[NAME_KINDS[names]].cat
+    table = distribution(found, rows, kernel.codes.to_numpy().astype(np.int64))
+    keep = table["row"] < rows.count
+    at = table["row"][keep]
+    out = pd.DataFrame(
+        {
+            **{c: rows.columns[c][at] for c in ("pid", "path", "domain", "style")},
+            "kernel": np.asarray(kernel.categories, dtype=object)[table["kernel"][keep]],
+            "kernels": table["kernels"][keep],
+            "total_ns": table["total_ns"][keep],
+        }
+    )
+    by = ["pid", "path", "domain", "style", "total_ns"]
+    return out.sort_values(by, ascending=[True] * 4 + [False], kind="stable").reset_index(drop=True)
+
+
+def _measured(found: Attribution, rows: Rows) -> pd.DataFrame:
+    out = {name: values[: rows.count] for name, values in rows.columns.items()}
+    out.update(totals(found, rows))
+    out["busy_ns"] = busy(found, rows)
+    out["idle_ns"] = out["span_ns"] - np.minimum(out["busy_ns"], out["span_ns"])
+    return pd.DataFrame(out)
+
+
+def _tree_order(parent: Ints, pid: Ints, first: Ints) -> Ints:
+    """Row order: parents before children, siblings by first start, processes by pid."""
+    level = np.zeros(len(parent), np.int64)
+    above = parent.copy()
+    while bool((above >= 0).any()):
+        level += above >= 0
+        above = np.where(above >= 0, parent[above], -1)
+    size = np.ones(len(parent), np.int64)
+    for depth in range(int(level.max(initial=0)), 0, -1):
+        at = np.flatnonzero(level == depth)
+        np.add.at(size, parent[at], size[at])
+    place = np.zeros(len(parent), np.int64)
+    for depth in range(int(level.max(initial=-1)) + 1):
+        at = np.flatnonzero(level == depth)
+        at = at[np.lexsort((first[at], parent[at], pid[at]))]
+        ahead = np.cumsum(size[at]) - size[at]
+        new = np.ones(len(at), dtype=bool)
+        new[1:] = parent[at][1:] != parent[at][:-1]
+        siblings = ahead - ahead[np.flatnonzero(new)][np.cumsum(new) - 1]
+        place[at] = siblings if depth == 0 else place[parent[at]] + 1 + siblings
+        if depth == 0:
+            place[at] = ahead
+    return np.argsort(place, kind="stable")
+
+
+def _tuple_categorical(codes: np.ndarray[Any, Any], paths: list[tuple[str, ...]]) -> pd.Categorical:
+    """A categorical of tuples; equal tuples (of different domains) share a category."""
+    unique: dict[tuple[str, ...], int] = {}
+    place = np.array([unique.setdefault(path, len(unique)) for path in paths], dtype=np.int64)
+    categories = pd.Index(list(unique), dtype=object, tupleize_cols=False)
+    return pd.Categorical.from_codes(place[codes] if len(codes) else codes, categories=categories)
+
+
+__all__ = [
+    "instances", "kernels", "names", "op_paths", "ops", "path_kernels", "ranges",
+]  # fmt: skip
