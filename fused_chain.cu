@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT
+//
+// out = clamp(gelu_tanh(h * 1.5 - 0.25) + residual, -6, 3), in one pass: two reads, one write.
+//
+// As torch.ops.harness.fused_chain(h, residual), built by workload/extension.py:
+//   with nvcc       CUDA, CPU and Meta kernels     nvcc -O3 -lineinfo fused_chain.cu
+//   as plain C++    CPU and Meta kernels           g++ -O3 -x c++ fused_chain.cu
+// With -DFUSED_CHAIN_KERNELS_ONLY the kernels come without torch (benchmarks/fused_chain_sweep.cu).
+//
+// Arithmetic is fp32 for every dtype. With u = sqrt(2/pi) * (y + 0.044715 y^3),
+//   gelu_tanh(y) = y/2 * (1 + tanh(u)) = y / (1 + exp(-2u))
+// and the right-hand side has no cancellation, so approximate exp2 and reciprocal instructions
+// (2 ulp and 1 ulp) are enough for 1e-6; tanhf would cost three times the instructions.
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define CHAIN_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define CHAIN_HOST_DEVICE inline
+#endif
+
+namespace fused_chain {
+
+constexpr float kScale = 1.5f;
+constexpr float kShift = -0.25f;
+constexpr float kLow = -6.0f;
+constexpr float kHigh = 3.0f;
+// -2 sqrt(2/pi) log2(e): exp(-2u) as a power of two.
+constexpr float kExponent = -2.3022081981f;
+constexpr float kCubic = 0.044715f;
+
+// 1 / (1 + 2^x), for any x: 0 when 2^x overflows, NaN for NaN.
+CHAIN_HOST_DEVICE float logistic2(float x) {
+#ifdef __CUDA_ARCH__
+  // ftz on both: what flushes is below 2^-126 beside a 1.
+  float power, result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(1.0f + power));
+  return result;
+#else
+  // 2^x = 2^n * 2^f with |f| <= 1/2, written without calls or branches so that g++ vectorises it.
+  const float bounded = x > 128.0f ? 128.0f : (x < -127.0f ? -127.0f : x);  // keeps NaN
+  const float shifted = bounded + 12582912.0f;                              // 1.5 * 2^23: rounds
+  const float f = bounded - (shifted - 12582912.0f);
+  float p = 1.5403530394e-4f;  // Taylor of 2^f: its error is below 1 ulp on [-1/2, 1/2]
+  p = p * f + 1.3333558146e-3f;
+  p = p * f + 9.6181291076e-3f;
+  p = p * f + 5.5504108665e-2f;
+  p = p * f + 2.4022650696e-1f;
+  p = p * f + 6.9314718056e-1f;
+  p = p * f + 1.0f;
+  uint32_t bits;  // of 2^n: n = 128 gives inf, n = -127 gives 0
+  std::memcpy(&bits, &shifted, sizeof(bits));
+  bits = (bits - 0x4B400000u + 127u) << 23;
+  float power;
+  std::memcpy(&power, &bits, sizeof(power));
+  return 1.0f / (1.0f + power * p);
+#endif
+}
+
+// Clamps as torch does: NaN stays NaN.
+CHAIN_HOST_DEVICE float clamp(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(value), "f"(kLow));
+  asm("min.NaN.f32 %0, %0, %1;" : "+f"(result) : "f"(kHigh));
+  return result;
+#else
+  value = value < kLow ? kLow : value;
+  return value > kHigh ? kHigh : value;
+#endif
+}
+
+// The whole chain for one element: the same function on the host and on the device.
+CHAIN_HOST_DEVICE float chain(float h, float residual) {
+  const float y = h * kScale + kShift;
+  const float exponent = y * (kExponent * kCubic * (y * y) + kExponent);
+  return clamp(y * logistic2(exponent) + residual);
+}
+
+#ifdef __CUDACC__
+
+constexpr int kVectorBytes = 16;  // the widest load of one thread before sm_100
+
+template <typename T, int N>
+struct alignas(sizeof(T) * N) Vector {
+  T element[N];
+};
+
+enum class Cache { keep, stream };
+
+// Raw 16-byte (or one-element) moves. `stream` marks lines evict-first: nothing is read twice.
+template <Cache cache, typename V>
+__device__ __forceinline__ V load(const V* from) {
+  if constexpr (sizeof(V) == kVectorBytes) {
+    const auto* address = reinterpret_cast<const uint4*>(from);
+    const uint4 bits = cache == Cache::stream ? __ldcs(address) : __ldg(address);
+    V value;
+    memcpy(&value, &bits, sizeof(V));
+    return value;
+  } else {
+    return *from;
+  }
+}
+
+template <Cache cache, typename V>
+__device__ __forceinline__ void store(V* to, const V& value) {
+  if constexpr (sizeof(V) == kVectorBytes) {
+    uint4 bits;
+    memcpy(&bits, &value, sizeof(V));
+    auto* address = reinterpret_cast<uint4*>(to);
+    if (cache == Cache::stream) {
+      __stcs(address, bits);
+    } else {
+      *address = bits;
+    }
+  } else {
+    *to = value;
+  }
+}
+
+template <typename T, int N>
+__device__ __forceinline__ Vector<T, N> chain(const Vector<T, N>& h, const Vector<T, N>& residual) {
+  Vector<T, N> out;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    out.element[i] = static_cast<T>(
+        chain(static_cast<float>(h.element[i]), static_cast<float>(residual.element[i])));
+  }
+  return out;
+}
+
+// One block does one tile of blockDim.x * kUnroll vectors. All 2 * kUnroll loads of a thread are
+// issued before the first is used: bytes in flight, not arithmetic, are what DRAM waits for.
+// The last block also does the up to N - 1 elements that fill no vector.
+template <typename T, int N, int kUnroll, Cache cache>
+__global__ void kernel(const T* __restrict__ h, const T* __restrict__ residual, T* __restrict__ out,
+                       int64_t size) {
+  using V = Vector<T, N>;
+  const auto* h_vectors = reinterpret_cast<const V*>(h);
+  const auto* residual_vectors = reinterpret_cast<const V*>(residual);
+  auto* out_vectors = reinterpret_cast<V*>(out);
+  const int64_t vectors = size / N;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * blockDim.x * kUnroll + threadIdx.x;
+  V a[kUnroll], b[kUnroll];
+
+  if (first - threadIdx.x + static_cast<int64_t>(blockDim.x) * kUnroll <= vectors) {
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) {
+      a[k] = load<cache>(h_vectors + first + k * blockDim.x);
+      b[k] = load<cache>(residual_vectors + first + k * blockDim.x);
+    }
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) {
+      store<cache>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
+    }
+    return;
+  }
+
+#pragma unroll
+  for (int k = 0; k < kUnroll; ++k) {
+    if (first + k * blockDim.x < vectors) {
+      a[k] = load<cache>(h_vectors + first + k * blockDim.x);
+      b[k] = load<cache>(residual_vectors + first + k * blockDim.x);
+    }
+  }
+#pragma unroll
+  for (int k = 0; k < kUnroll; ++k) {
+    if (first + k * blockDim.x < vectors) {
+      store<cache>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
+    }
+  }
+  const int64_t rest = vectors * N + threadIdx.x;
+  if (blockIdx.x == gridDim.x - 1 && rest < size) {
+    out[rest] = static_cast<T>(chain(static_cast<float>(h[rest]), static_cast<float>(residual[rest])));
+  }
+}
+
+// Queues the kernel on `stream` of the current device; size > 0. Pointers not aligned to 16 bytes
+// are served element by element.
+template <typename T, int kUnroll = 2, Cache cache = Cache::stream>
+void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t stream,
+            int threads = 256) {
+  const auto addresses = reinterpret_cast<uintptr_t>(h) | reinterpret_cast<uintptr_t>(residual) |
+                         reinterpret_cast<uintptr_t>(out);
+  const auto blocks = [&](int64_t elements_a_thread) {
+    const int64_t tile = elements_a_thread * threads;
+    return static_cast<unsigned>((size + tile - 1) / tile);
+  };
+  if (addresses % kVectorBytes == 0) {
+    constexpr int N = kVectorBytes / sizeof(T);
+    kernel<T, N, kUnroll, cache><<<blocks(N * kUnroll), threads, 0, stream>>>(h, residual, out, size);
+  } else {
+    kernel<T, 1, 8, cache><<<blocks(8), threads, 0, stream>>>(h, residual, out, size);
+  }
+}
+
+#endif  // __CUDACC__
+
+}  // namespace fused_chain
+
+#ifndef FUSED_CHAIN_KERNELS_ONLY
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#ifdef __CUDACC__
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#endif
+
+namespace fused_chain {
+
+using at::Tensor;
+
+void check(const Tensor& h, const Tensor& residual) {
+  const auto dtype = h.scalar_type();
+  TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
+              "fused_chain: dtype must be float32, bfloat16 or float16, but h is ", dtype);
+  TORCH_CHECK(residual.scalar_type() == dtype, "fused_chain: h is ", dtype, " but residual is ",
+              residual.scalar_type(), "; they must have one dtype");
+  TORCH_CHECK(h.sym_sizes() == residual.sym_sizes(), "fused_chain: h has shape ", h.sym_sizes(),
+              " but residual has ", residual.sym_sizes(), "; there is no broadcasting");
+  TORCH_CHECK(h.device() == residual.device(), "fused_chain: h is on ", h.device(),
+              " but residual is on ", residual.device());
+  TORCH_CHECK(h.is_contiguous(), "fused_chain: h must be contiguous; pass h.contiguous()");
+  TORCH_CHECK(residual.is_contiguous(),
+              "fused_chain: residual must be contiguous; pass residual.contiguous()");
+}
+
+// Calls f with a null pointer of the C++ type of `dtype`, one of the three that check() admits.
+template <typename F>
+void with_type(at::ScalarType dtype, const F& f) {
+  switch (dtype) {
+    case at::kFloat:
+      return f(static_cast<float*>(nullptr));
+    case at::kBFloat16:
+      return f(static_cast<at::BFloat16*>(nullptr));
+    default:
+      return f(static_cast<at::Half*>(nullptr));
+  }
+}
+
+template <typename T>
+void chain_span(const T* __restrict__ h, const T* __restrict__ residual, T* __restrict__ out,
+                int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    out[i] = static_cast<T>(chain(static_cast<float>(h[i]), static_cast<float>(residual[i])));
+  }
+}
+
+Tensor run_cpu(const Tensor& h, const Tensor& residual) {
+  check(h, residual);
+  Tensor out = at::empty_like(h);
+  with_type(h.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* h_data = h.const_data_ptr<T>();
+    const T* residual_data = residual.const_data_ptr<T>();
+    T* out_data = out.mutable_data_ptr<T>();
+    at::parallel_for(0, h.numel(), at::internal::GRAIN_SIZE, [&](int64_t begin, int64_t end) {
+      chain_span(h_data + begin, residual_data + begin, out_data + begin, end - begin);
+    });
+  });
+  return out;
+}
+
+Tensor run_meta(const Tensor& h, const Tensor& residual) {
+  check(h, residual);
+  return at::empty_symint(h.sym_sizes(), h.options());
+}
+
+#ifdef __CUDACC__
+Tensor run_cuda(const Tensor& h, const Tensor& residual) {
+  check(h, residual);
+  const c10::cuda::CUDAGuard guard(h.device());
+  Tensor out = at::empty_like(h);
+  if (h.numel() == 0) {
+    return out;
+  }
+  const auto stream = c10::cuda::getCurrentCUDAStream();
+  with_type(h.scalar_type(), [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    launch<T>(h.const_data_ptr<T>(), residual.const_data_ptr<T>(), out.mutable_data_ptr<T>(),
+              h.numel(), stream);
+  });
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+  return out;
+}
+#endif
+
+Tensor below_autograd(const Tensor& h, const Tensor& residual) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("harness::fused_chain", "")
+                             .typed<Tensor(const Tensor&, const Tensor&)>();
+  const at::AutoDispatchBelowADInplaceOrView guard;
+  return op.call(h, residual);
+}
+
+// The backward pass recomputes the chain from its inputs with ATen operators (in fp32), so it can
+// be differentiated again; it is here to be right, only the forward pass is fast.
+struct Differentiable : torch::autograd::Function<Differentiable> {
+  static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& h,
+                        const Tensor& residual) {
+    context->save_for_backward({h, residual});
+    return below_autograd(h, residual);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    const auto dtype = saved[0].scalar_type();
+    const Tensor y = saved[0].to(at::kFloat) * kScale + kShift;
+    const Tensor sum = at::gelu(y, "tanh") + saved[1].to(at::kFloat);
+    const Tensor inside = at::logical_and(sum.ge(kLow), sum.le(kHigh));
+    const Tensor grad = grads[0].to(at::kFloat) * inside;
+    return {(at::gelu_backward(grad, y, "tanh") * kScale).to(dtype), grad.to(dtype)};
+  }
+};
+
+Tensor run_autograd(const Tensor& h, const Tensor& residual) {
+  const bool wanted = at::GradMode::is_enabled() && (h.requires_grad() || residual.requires_grad());
+  return wanted ? Differentiable::apply(h, residual) : below_autograd(h, residual);
+}
+
+}  // namespace fused_chain
+
+TORCH_LIBRARY(harness, m) {
+  m.def("fused_chain(Tensor h, Tensor residual) -> Tensor", {at::Tag::pt2_compliant_tag});
+}
+
+TORCH_LIBRARY_IMPL(harness, CPU, m) { m.impl("fused_chain", fused_chain::run_cpu); }
+TORCH_LIBRARY_IMPL(harness, Meta, m) { m.impl("fused_chain", fused_chain::run_meta); }
+TORCH_LIBRARY_IMPL(harness, Autograd, m) { m.impl("fused_chain", fused_chain::run_autograd); }
+#ifdef __CUDACC__
+TORCH_LIBRARY_IMPL(harness, CUDA, m) { m.impl("fused_chain", fused_chain::run_cuda); }
+#endif
+
+#endif  // FUSED_CHAIN_KERNELS_ONLY
