@@ -41,6 +41,8 @@ _TIMES = {
     " counted once, summed over devices.",
     "span_ns": "First op's start to last op's end, summed over instances (what `nsys` calls the"
     " projected range).",
+    "graphs": "CUDA graph launches recorded whole (graph-level trace) inside the range, nested"
+    " ranges included; their kernels were not recorded one by one.",
     "idle_ns": "Span less busy time: the device waited, or worked for another range.",
     "launch_delay_median_ns": "Median time from the launch's start on the CPU to the op's start"
     " on the device.",
@@ -122,7 +124,7 @@ VIEWS: dict[str, dict[str, str]] = {
         "cpu_ns": "CPU time including them.",
     },
     "both": {
-        "path": "Path of the range; elements that only one of the recordings has are left out.",
+        "path": "Path of the range, as nsys recorded it (as torch.profiler did where only it has it).",
         "nsys_instances": "Instances in the nsys pass.",
         "torch_instances": "Instances in the torch pass.",
         "nsys_kernels": "Kernels launched inside the range in the nsys pass, nested included.",

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from harness import summarise
+from harness.attribute import RULES
 from harness.errors import UsageProblem
 from harness.selection import Selection
 
@@ -80,6 +82,7 @@ class Report:
     rows: pd.DataFrame
     ledger: Ledger | None
     warnings: tuple[Warning_, ...] = ()
+    sort: str = ""
     omitted: int = 0
     outside: tuple[Outside, ...] = ()
     warm_up: tuple[WarmUp, ...] = ()
@@ -124,7 +127,8 @@ def build(trace: Trace, request: Request, *, name: str, other: Trace | None = No
         policy=request.policy,
         rows=rows,
         ledger=attribution.ledger,
-        warnings=_merged(trace.warnings, attribution.warnings),
+        warnings=tuple(dict.fromkeys(attribution.warnings)),
+        sort=request.sort,
         omitted=omitted,
         outside=outside_work(attribution, request.names) if details else (),
         warm_up=warm_up(attribution) if details else (),
@@ -159,10 +163,6 @@ def _rows(attribution: Attribution, request: Request, sides: pd.DataFrame | None
         raise UsageProblem(f"no view {view!r}", hint=f"Views: {', '.join(VIEWS)}.")
     frame = getattr(summarise, view)(attribution)
     return frame
-
-
-def _merged(*groups: tuple[Warning_, ...]) -> tuple[Warning_, ...]:
-    return tuple(dict.fromkeys(warning for group in groups for warning in group))
 
 
 #: What ``--top`` ranks by when no ``--sort`` is given.
@@ -229,46 +229,41 @@ def sort_column(rows: pd.DataFrame, wanted: str) -> tuple[str, bool]:
 
 def outside_work(attribution: Attribution, names: str) -> tuple[Outside, ...]:
     """The largest GPU ops by name that no range claims, and the threads that launched them."""
-    ledger = attribution.ledger
-    if not ledger.outside_ns and not ledger.unlinked_ns:
+    kept = np.isin(attribution.rule, [RULES.index("outside"), RULES.index("unlinked")])
+    if attribution.keep_op is not None:
+        kept &= attribution.keep_op
+    ops = attribution.trace.gpu_ops
+    if not kept.any():
         return ()
-    ops = summarise.ops(attribution, names=names)
-    ops = ops[ops["rule"].isin(["outside", "unlinked"])]
-    ops = ops.assign(ns=ops["end_ns"] - ops["start_ns"])
-    sums = ops.groupby(["rule", "kind", "name"], observed=True, sort=False)["ns"].agg(
-        ["size", "sum"]
+    frame = pd.DataFrame(
+        {
+            "rule": attribution.rule[kept],
+            "kind": ops["kind"][kept],
+            "name": ops["name" if names == "short" else names][kept],
+            "ns": attribution.duration[kept],
+            "thread": attribution.launching_thread[kept],
+        }
     )
-    largest = sums.sort_values("sum", ascending=False, kind="stable").head(TOP_OUTSIDE)
-    titles = _thread_titles(attribution.trace)
+    by = frame.groupby(["rule", "kind", "name"], observed=True, sort=False)
+    sums = by.agg(ops=("ns", "size"), total=("ns", "sum"), threads=("thread", "unique"))
+    largest = sums.sort_values("total", ascending=False, kind="stable").head(TOP_OUTSIDE)
     return tuple(
         Outside(
-            str(rule),
+            RULES[rule],
             str(kind),
             str(name),
-            int(size),
+            int(count),
             int(total),
-            _launchers(ops, (rule, kind, name), titles),
+            tuple(thread_title(attribution.trace, row) for row in threads if row >= 0),
         )
-        for (rule, kind, name), size, total in largest.itertuples()
+        for (rule, kind, name), count, total, threads in largest.itertuples()
     )
 
 
-def _launchers(
-    ops: pd.DataFrame, key: tuple[str, str, str], titles: dict[tuple[int, int], str]
-) -> tuple[str, ...]:
-    rule, kind, name = key
-    if rule == "unlinked":
-        return ()
-    mine = ops[(ops["rule"] == rule) & (ops["kind"] == kind) & (ops["name"] == name)]
-    pairs = mine[["pid", "tid"]].drop_duplicates()
-    return tuple(titles.get((pid, tid), f"{pid}/{tid}") for pid, tid in pairs.itertuples(index=False))
-
-
-def _thread_titles(trace: Trace) -> dict[tuple[int, int], str]:
-    return {
-        (pid, tid): f"{pid}/{tid} {name}".rstrip()
-        for pid, tid, name in trace.threads[["pid", "tid", "name"]].itertuples(index=False)
-    }
+def thread_title(trace: Trace, row: int) -> str:
+    """``pid/tid``, and the thread's name where it was recorded."""
+    pid, tid, name = trace.threads[["pid", "tid", "name"]].iloc[row]
+    return f"{pid}/{tid} {name}".rstrip()
 
 
 def warm_up(attribution: Attribution) -> tuple[WarmUp, ...]:
@@ -303,3 +298,34 @@ def _standing_out(
             first["path"][much], first_ns[much], median[much], strict=True
         )
     ]
+
+
+TORCH_COLUMNS = (
+    "name",
+    "input_shapes",
+    "count",
+    "self_device_ns",
+    "device_ns",
+    "self_cpu_ns",
+    "cpu_ns",
+)
+
+
+def torch_table(
+    operators: list[Mapping[str, Any]], source: Source, request: Request, name: str
+) -> Report:
+    """torch.profiler's own table of a run, largest self device time first (CPU without a GPU)."""
+    rows = pd.DataFrame(operators, columns=list(TORCH_COLUMNS))
+    by = "self_device_ns" if rows["self_device_ns"].any() else "self_cpu_ns"
+    rows = rows.sort_values(by, ascending=False, kind="stable", ignore_index=True)
+    rows, omitted = arrange(rows, request)
+    return Report(
+        name=name,
+        source=source,
+        view="torch",
+        policy=request.policy,
+        rows=rows,
+        ledger=None,
+        sort=request.sort,
+        omitted=omitted,
+    )

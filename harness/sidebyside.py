@@ -130,22 +130,23 @@ def _nested_counts(paths: pd.Series[Any]) -> dict[Path, int]:
 
 @dataclass
 class _Matched:
+    path: Path  # as the first recording that has it spells it
     nsys: list[Measures] = field(default_factory=list)
     torch: list[Measures] = field(default_factory=list)
 
 
-def match(nsys: Side, torch: Side) -> dict[Path, tuple[Measures | None, Measures | None]]:
+def match(nsys: Side, torch: Side) -> list[tuple[Path, Measures | None, Measures | None]]:
     """Both sides' measures by matched path: nsys's order first."""
     both = nsys.names & torch.names
     found: dict[Path, _Matched] = {}
     for path, measures in nsys.paths.items():
-        found.setdefault(matched_path(path, both), _Matched()).nsys.append(measures)
+        found.setdefault(matched_path(path, both), _Matched(path)).nsys.append(measures)
     for path, measures in torch.paths.items():
-        found.setdefault(matched_path(path, both), _Matched()).torch.append(measures)
-    return {
-        path: (disagreement.merge(pair.nsys), disagreement.merge(pair.torch))
-        for path, pair in found.items()
-    }
+        found.setdefault(matched_path(path, both), _Matched(path)).torch.append(measures)
+    return [
+        (pair.path, disagreement.merge(pair.nsys), disagreement.merge(pair.torch))
+        for pair in found.values()
+    ]
 
 
 def matched_path(path: Path, both: frozenset[str]) -> Path:
@@ -161,9 +162,9 @@ def compare(nsys: Side, torch: Side) -> pd.DataFrame:
         torch_kernels=torch.kernels,
         nsys_unlinked=nsys.unlinked,
         torch_unlinked=torch.unlinked,
-        scale=disagreement.common_scale(pairs.values()),
+        scale=disagreement.common_scale((left, right) for _, left, right in pairs),
     )
-    rows = [_row(path, left, right, whole) for path, (left, right) in pairs.items()]
+    rows = [_row(path, left, right, whole) for path, left, right in pairs]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     integers = [c for c in COLUMNS if c.startswith(("nsys_", "torch_"))]
     return frame.astype(dict.fromkeys(integers, "Int64"))

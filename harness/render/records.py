@@ -44,13 +44,13 @@ def flat(frame: pd.DataFrame) -> pd.DataFrame:
     out = frame.copy(deep=False)
     for name in PATH_COLUMNS:
         if name in out.columns:
-            # A path repeats for every op in it: join each once.
-            cache: dict[Any, str] = {}
-            out[name] = [_joined_once(path, cache) for path in out[name].tolist()]
+            out[name] = _joined(out[name])
     return out
 
 
-def _joined_once(path: Any, cache: dict[Any, str]) -> str:
-    if path not in cache:
+def _joined(column: pd.Series[Any]) -> list[str]:
+    """A path repeats for every op in it: each distinct one is joined once."""
+    cache: dict[Any, str] = {}
+    for path in column.unique():
         cache[path] = joined(path) if isinstance(path, tuple) else ""
-    return cache[path]
+    return [cache[path] for path in column.tolist()]

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""``harness report``: what each range cost, from run folders, nsys reports or torch traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.cli.filters import filter_options, selection_from
+from harness.cli.output import choose_format, say, terminal_style, write
+from harness.errors import ExitCode, UsageProblem
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.gather import Input
+    from harness.render.page import Grid
+    from harness.report import Failure, Report, Request
+
+VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "torch", "both")
+#: Rows a printed table has without ``--top``; csv and JSON always have all.
+TABLE_ROWS = {"ranges": 100, "both": 100, "spread": 100}
+OTHER_ROWS = 40
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line said, beside the request itself."""
+
+    format: str
+    output: Path | None
+    spread: bool
+    jobs: int
+    dask: str
+
+
+@click.command("report")
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.option("--view", type=click.Choice(VIEWS), default="ranges", show_default=True,
+              help="Rows: ranges (a tree), names (one row a name and thread), kernels (range × "
+              "kernel), ops (one row a GPU op), instances (one row a range instance), layers "
+              "(forward and backward), torch (torch.profiler's own table), both (the two passes).")
+@click.option("--policy", type=click.Choice(("thread", "autograd", "process")),
+              default="autograd", show_default=True, help="Which ranges may claim a launch.")
+@click.option("--names", type=click.Choice(("short", "demangled", "mangled")), default="short",
+              show_default=True, help="How kernels are named.")
+@click.option("--by-shape", is_flag=True, help="With --view torch: one row an input shape.")
+@click.option("--format", "format_", type=click.Choice(("table", "json", "csv", "markdown")),
+              help="Default: what -o's suffix says, else table.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path),
+              help="Write to FILE instead of stdout.")
+@click.option("--sort", default="", metavar="COLUMN[:asc|:desc]",
+              help="Sort by a column of the view (or self, total, busy, span, cpu, idle).")
+@click.option("--top", "--limit", "top", type=click.IntRange(min=0), default=None, metavar="N",
+              help="The N largest rows (0: all). Tables stop at 100 ranges or 40 other rows.")
+@click.option("--spread", is_flag=True,
+              help="Several inputs: smallest, median, largest and slowest per range.")
+@click.option("-j", "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
+              help="Several inputs: processes to use (default: one a core).")
+@click.option("--dask", default="", metavar="ADDRESS",
+              help="Several inputs: read them on the Dask cluster with this scheduler.")
+@click.option("--explain", metavar="COLUMN", help="Say what a column means, and exit.")
+@click.option("--columns", is_flag=True, help="Say what every column means, and exit.")
+@filter_options
+def command(
+    paths: tuple[str, ...], explain: str | None, columns: bool, **options: Any
+) -> int:
+    """Show what each NVTX range cost on the GPU.
+
+    PATH is a run folder, a .sqlite or .nsys-rep of Nsight Systems, or a Chrome trace of
+    torch.profiler (.json, .json.gz); several make one table with a column `source`.
+    """
+    if columns or explain is not None:
+        return _explain(explain)
+    if not paths:
+        raise UsageProblem(
+            "nothing to report", hint="Give a run folder (reports/NAME) or a report file."
+        )
+    asked = Asked(
+        choose_format(options["format_"], options["output"]),
+        options["output"],
+        options["spread"],
+        options["jobs"],
+        options["dask"],
+    )
+    return _report(paths, asked, _request(options, asked))
+
+
+def _explain(column: str | None) -> int:
+    from harness import columns
+
+    if column is None:
+        write([columns.as_text()], None)
+        return 0
+    lines = [
+        f"{found.column} ({', '.join(found.views)}): {found.text.replace('`', '')}\n"
+        for found in columns.explain(column)
+    ]
+    write(lines, None)
+    return 0
+
+
+def _request(options: dict[str, Any], asked: Asked) -> Request:
+    from harness.report import Request
+
+    view, top = options["view"], options["top"]
+    printed = asked.format in ("table", "markdown")
+    if asked.spread and view != "ranges":
+        raise UsageProblem("--spread compares ranges", hint="Leave out --view.")
+    if options["by_shape"] and view != "torch":
+        raise UsageProblem("--by-shape belongs to --view torch")
+    if top is None:
+        top = TABLE_ROWS.get(view, OTHER_ROWS) if printed else 0
+    return Request(
+        view=view,
+        policy=options["policy"],
+        names=options["names"],
+        selection=selection_from(options),
+        sort="" if asked.spread else options["sort"],
+        top=0 if asked.spread else top,
+        by_shape=options["by_shape"],
+        details=printed or (view == "ranges" and asked.format == "json"),
+    )
+
+
+def _report(paths: tuple[str, ...], asked: Asked, request: Request) -> int:
+    from harness import gather
+
+    sources = gather.inputs(list(paths))
+    if len(sources) == 1 and not asked.spread and not asked.dask:
+        report = gather.read(sources[0], request)
+        write(render_one(report, asked.format, asked.output), asked.output)
+        if asked.format == "csv":
+            for warning in report.warnings:
+                say(f"{warning.message} [{warning.code}]", warning.hint)
+        return 0
+    return _several(sources, asked, request)
+
+
+def render_one(report: Report, format_: str, output: Path | None) -> Iterator[str]:
+    """The report in a format; terminal width and colour are read only for a table."""
+    if format_ == "csv":
+        from harness.render import as_csv
+
+        yield from as_csv.render(report.rows)
+    elif format_ == "json":
+        from harness.render import as_json
+
+        yield from as_json.render(report)
+    else:
+        from harness.render.layout import page
+
+        yield _page_text(page(report), format_, output)
+
+
+def _page_text(page: Any, format_: str, output: Path | None) -> str:
+    if format_ == "markdown":
+        from harness.render import as_markdown
+
+        return as_markdown.render(page)
+    from harness.render import terminal
+
+    return terminal.render(page, terminal_style(output))
+
+
+def _several(sources: list[Input], asked: Asked, request: Request) -> int:
+    from harness import gather
+    from harness.report import Failure, Report
+
+    if asked.dask:
+        outcomes = gather.gather_dask(sources, request, asked.dask)
+    else:
+        outcomes = gather.gather(sources, request, jobs=asked.jobs)
+    reports = [outcome for outcome in outcomes if isinstance(outcome, Report)]
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    for failure in failures:
+        say(failure.message, failure.hint)
+    if reports:
+        write(_render_several(reports, failures, asked, request), asked.output)
+    elif failures:
+        say(f"none of {len(failures)} inputs could be reported")
+    return _exit_code(failures)
+
+
+def _exit_code(failures: list[Failure]) -> int:
+    codes = {failure.exit_code for failure in failures}
+    if int(ExitCode.INTERNAL) in codes:
+        return int(ExitCode.INTERNAL)
+    return int(ExitCode.NO_ANSWER) if codes else 0
+
+
+def _render_several(
+    reports: list[Report], failures: list[Failure], asked: Asked, request: Request
+) -> Iterable[str]:
+    from harness.spread import combine, spread
+
+    rows = combine(reports)
+    view = request.view
+    if asked.spread:
+        view, rows = "spread", spread(rows, [report.name for report in reports])
+    if asked.format == "csv":
+        from harness.render import as_csv
+
+        return as_csv.render(rows)
+    if asked.format == "json":
+        from harness.render import as_json
+
+        return as_json.render_several(reports, failures, rows, view=view, policy=request.policy)
+    from harness.render.layout import several_page
+
+    grid = _several_grid(reports, rows, view)
+    return [
+        _page_text(several_page(reports, failures, grid, request.policy), asked.format, asked.output)
+    ]
+
+
+def _several_grid(reports: list[Report], rows: pd.DataFrame, view: str) -> Grid:
+    from harness.render import several
+
+    if view == "spread":
+        return several.spread_grid(rows)
+    return several.stacked_grid(reports)
+
+
+def show_run(path: Path) -> None:
+    """Print the default table of a finished run (what ``harness run`` ends with)."""
+    from harness import gather
+    from harness.report import Request
+
+    report = gather.read(gather.Input(str(path), path.name), Request(top=TABLE_ROWS["ranges"]))
+    write(render_one(report, "table", None), None)
+
+

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Files to Reports: one, or many over the machine's cores or a Dask cluster, same numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
+
+if TYPE_CHECKING:
+    from harness.report import Failure, Report, Request
+
+REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
+TORCH_TRACE = "torch_trace.json.gz"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A path as given, and the name it goes by among the others."""
+
+    path: str
+    name: str
+
+
+def inputs(paths: list[str]) -> list[Input]:
+    """What to read: a folder that holds several runs or reports stands for all of them."""
+    found = [path for given in paths for path in _expand(given)]
+    return [Input(path, name) for path, name in zip(found, unique_names(found), strict=True)]
+
+
+def _expand(given: str) -> list[str]:
+    folder = Path(given)
+    if not folder.is_dir() or is_run(folder):
+        return [given]
+    inside = sorted(folder.iterdir())
+    runs = [str(child) for child in inside if child.is_dir() and is_run(child)]
+    # An export and the report it came from are one recording.
+    files = [
+        child
+        for child in inside
+        if child.name.lower().endswith(REPORT_SUFFIXES)
+        and not (child.suffix != ".sqlite" and child.with_suffix(".sqlite").exists())
+    ]
+    return runs + [str(file) for file in files] or [given]
+
+
+def is_run(folder: Path) -> bool:
+    """True for a folder that ``harness run`` wrote, or that looks like one."""
+    names = ("run.json", "report.sqlite", "report.nsys-rep", TORCH_TRACE)
+    return any((folder / name).is_file() for name in names)
+
+
+def unique_names(paths: list[str]) -> list[str]:
+    """The shortest ends of the paths that tell them apart; a path given twice gets ``#2``."""
+    parts = [Path(os.path.abspath(path)).parts for path in paths]
+    length = [1] * len(parts)
+    while True:
+        names = ["/".join(p[-n:]).replace("//", "/") for p, n in zip(parts, length, strict=True)]
+        clashing = [
+            i
+            for i, name in enumerate(names)
+            if names.count(name) > 1 and length[i] < len(parts[i])
+        ]
+        if not clashing:
+            break
+        for i in clashing:
+            length[i] += 1
+    seen: dict[str, int] = {}
+    for i, name in enumerate(names):
+        seen[name] = seen.get(name, 0) + 1
+        names[i] = name if seen[name] == 1 else f"{name}#{seen[name]}"
+    return names
+
+
+def read(source: Input, request: Request) -> Report:
+    """Load, attribute, summarise one input. Raises HarnessError."""
+    from harness import readers
+    from harness.report import build
+
+    folder = Path(source.path)
+    run = read_run(folder) if folder.is_dir() else None
+    if request.view == "torch":
+        report = _torch_report(source, run, request)
+    else:
+        trace = readers.load(source.path)
+        other = None
+        if trace.source.kind == "nsys" and (folder / TORCH_TRACE).is_file():
+            other = readers.load(folder / TORCH_TRACE)
+        report = build(trace, request, name=source.name, other=other)
+    return replace(report, run=run)
+
+
+def read_run(folder: Path) -> Mapping[str, Any] | None:
+    """``run.json`` of a run folder, None where there is none."""
+    file = folder / "run.json"
+    if not file.is_file():
+        return None
+    try:
+        run = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise UnreadableReport(
+            f"{file}: not readable: {error}", hint="Give the report file in the folder instead."
+        ) from error
+    return run if isinstance(run, dict) else None
+
+
+def _torch_report(source: Input, run: Mapping[str, Any] | None, request: Request) -> Report:
+    from harness.report import torch_table
+    from harness.trace import Source
+
+    file = Path(source.path) / ("torch_ops_by_shape.json" if request.by_shape else "torch_ops.json")
+    if not file.is_file():
+        raise UnreadableReport(
+            f"{source.path}: --view torch needs torch.profiler's tables, and {file.name} is not there",
+            hint="Give a run folder that harness run recorded with its torch pass.",
+        )
+    try:
+        operators = json.loads(file.read_text())
+    except ValueError as error:
+        raise UnreadableReport(f"{file}: not JSON: {error}") from error
+    version = str(((run or {}).get("versions") or {}).get("torch") or "")
+    return torch_table(operators, Source(str(file), "torch", "torch.profiler", version), request, source.name)
+
+
+def try_read(source: Input, request: Request) -> Report | Failure:
+    """``read``, with the error as a value: one bad rank must not cost the others' results."""
+    from harness.report import Failure
+
+    try:
+        return read(source, request)
+    except HarnessError as error:
+        return Failure(source.name, source.path, error.message, error.hint, int(error.exit_code))
+    except Exception as error:
+        # Anything else is a bug of ours in this one report.
+        message = f"{source.path}: internal error: {type(error).__name__}: {error}"
+        return Failure(source.name, source.path, message, "", int(ExitCode.INTERNAL))
+
+
+def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Report | Failure]:
+    """One outcome an input, in order; ``jobs`` processes (0: as many as cores)."""
+    workers = min(jobs or _cores(), len(sources))
+    if workers <= 1:
+        return [try_read(source, request) for source in sources]
+    # Not fork: readers may hold threads. The server imports once, workers fork from it clean.
+    from multiprocessing import get_context
+
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["harness.report", "harness.readers.nsys_sqlite"])
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        futures = [pool.submit(try_read, source, request) for source in sources]
+        return [
+            _outcome(future.result, source)
+            for future, source in zip(futures, sources, strict=True)
+        ]
+
+
+def _outcome(result: Callable[[], Report | Failure], source: Input) -> Report | Failure:
+    from harness.report import Failure
+
+    try:
+        return result()
+    except BrokenProcessPool:
+        return Failure(
+            source.name,
+            source.path,
+            f"{source.path}: a worker process died before this report was done",
+            "Most often memory ran out: try --jobs 1.",
+            int(ExitCode.NO_ANSWER),
+        )
+
+
+def _cores() -> int:
+    # Containers and batch systems give fewer cores than the machine has.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def gather_dask(sources: list[Input], request: Request, address: str) -> list[Report | Failure]:
+    """As ``gather``, on the Dask cluster whose scheduler is at ``address``.
+
+    The workers need this package and must see the files under the same absolute paths.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ToolMissing(
+            "--dask needs the package distributed, which is not installed",
+            hint="pip install 'nsys-harness[dask]'",
+        ) from error
+    absolute = [Input(os.path.abspath(source.path), source.name) for source in sources]
+    try:
+        client = Client(address, timeout="20s", set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise ToolMissing(
+            f"no Dask scheduler answers at {address}: {error}",
+            hint="Start one with `dask scheduler`, workers with `dask worker ADDRESS`.",
+        ) from error
+    with client:
+        futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
+        outcomes: list[Report | Failure] = client.gather(futures)
+    return [
+        _as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)
+    ]
+
+
+def _as_given(outcome: Report | Failure, source: Input) -> Report | Failure:
+    from harness.report import Failure
+
+    if isinstance(outcome, Failure):
+        return replace(outcome, path=source.path)
+    where = outcome.source.path.replace(os.path.abspath(source.path), source.path, 1)
+    return replace(outcome, source=replace(outcome.source, path=where))
