@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: MIT
+"""Two sides in, a Comparison out. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness.comparison.comparability import facts
+from harness.comparison.explain import explain, summarise
+from harness.comparison.result import Comparison, Fact, Row
+from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
+from harness.comparison.statistics import Estimate, Sample, estimate
+from harness.comparison.verdict import Verdict, decide, percent
+from harness.errors import UnreadableReport
+from harness.trace import Warning_
+
+DEFAULT_THRESHOLD = 0.01
+
+
+@dataclass(frozen=True)
+class Options:
+    """``threshold`` is a fraction: changes inside it do not matter. ``force`` gives verdicts in
+    spite of facts that differ."""
+
+    policy: str = "autograd"
+    threshold: float = DEFAULT_THRESHOLD
+    skip: int = 0
+    measure: str = "gpu"
+    by: str = "ranges"
+    force: bool = False
+
+
+def build(base: Side, new: Side, options: Options) -> Comparison:
+    """Compare what both sides recorded.
+
+    Raises:
+        UnreadableReport: no range with any time in it on either side.
+    """
+    keys = list(dict.fromkeys([*base.keys(), *new.keys()]))
+    pairs = {key: pair for key in keys if (pair := samples(base, new, key)) is not None}
+    tested = [key for key, (a, b) in pairs.items() if a.median > 0 and b.median > 0]
+    found = dict(zip(tested, estimate([pairs[key] for key in tested]), strict=True))
+    known = facts(base, new, options.policy)
+    blocked = () if options.force else tuple(fact for fact in known if fact.blocks)
+    rows = [_row(key, base, new, pairs.get(key), found.get(key), options, blocked) for key in keys]
+    kept = [row for row in rows if row is not None]
+    if not kept:
+        raise UnreadableReport(_nothing(base, new, options), hint=_nothing_hint(options))
+    kept.sort(key=lambda row: -abs(row.change_ns))
+    return Comparison(
+        base=_side_dict(base),
+        new=_side_dict(new),
+        threshold=options.threshold,
+        summary=summarise(kept, options.threshold, blocked),
+        items=tuple(kept),
+        policy=options.policy,
+        measure=options.measure,
+        by=options.by,
+        facts=known,
+        forced=options.force,
+        warnings=_warnings(base, new, kept, known, len(keys) - len(kept), options),
+    )
+
+
+def _row(
+    key: Key,
+    base: Side,
+    new: Side,
+    pair: tuple[Sample, Sample] | None,
+    found: Estimate | None,
+    options: Options,
+    blocked: Sequence[Fact],
+) -> Row | None:
+    """The row of ``key``; None when neither side spent any time in it."""
+    a, b = pair or (_alone(base, key), _alone(new, key))
+    base_ns, new_ns = (_median(sample) for sample in (a, b))
+    if not base_ns and not new_ns:
+        return None
+    row = _bare_row(key, base, new, a, b)
+    if pair is None or found is None:
+        return _one_sided(row, options)
+    verdict = decide(found, options.threshold, a.unit if a else "")
+    if blocked:
+        names = ", ".join(fact.name for fact in blocked)
+        verdict = Verdict("unsure", f"not comparable: {names} (--force compares anyway)")
+    explanation = () if key.kernel else explain(key, base, new, base_ns, found.ratio)
+    return replace(
+        row,
+        ratio=found.ratio,
+        ci_low=_number(found.low),
+        ci_high=_number(found.high),
+        p=_number(found.p),
+        p_adjusted=_number(found.p_adjusted),
+        p_rank=_number(found.p_rank),
+        verdict=verdict.word,
+        reason=verdict.reason,
+        explanation=explanation if verdict.word in ("faster", "slower", "unsure") else (),
+    )
+
+
+def _bare_row(key: Key, base: Side, new: Side, a: Sample | None, b: Sample | None) -> Row:
+    base_ns, new_ns = _median(a), _median(b)
+    before, after = base.instances(key), new.instances(key)
+    return Row(
+        path=key.path,
+        domain=key.domain,
+        name=key.path[-1] if key.path else "",
+        base_ns=None if base_ns is None else round(base_ns),
+        new_ns=None if new_ns is None else round(new_ns),
+        ratio=None,
+        ci_low=None,
+        ci_high=None,
+        p=None,
+        n_base=len(a.values) if a else 0,
+        n_new=len(b.values) if b else 0,
+        verdict="",
+        reason="",
+        style=key.style,
+        kernel=key.kernel,
+        unit=a.unit if a and b else "",
+        p_adjusted=None,
+        p_rank=None,
+        base_instances=before,
+        new_instances=after,
+        change_ns=round((new_ns or 0.0) * after - (base_ns or 0.0) * before),
+    )
+
+
+def _one_sided(row: Row, options: Options) -> Row:
+    what = "kernel" if row.kernel else "range"
+    work = "GPU work" if options.measure == "gpu" else "time"
+    if row.base_ns:
+        reason = f"no {work} in it any more" if row.n_new else f"no such {what} in the new run"
+        return replace(row, verdict="gone", reason=reason)
+    reason = f"had no {work} in it before" if row.n_base else f"no such {what} in the base"
+    return replace(row, verdict="new", reason=reason)
+
+
+def _alone(side: Side, key: Key) -> Sample | None:
+    pair = samples(side, side, key)
+    return pair[0] if pair else None
+
+
+def _median(sample: Sample | None) -> float | None:
+    return sample.median if sample else None
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _side_dict(side: Side) -> dict[str, object]:
+    return {
+        "name": side.name,
+        "path": side.path,
+        "captures": len(side.captures),
+        "source": side.captures[0].source.as_dict() if side.captures else None,
+    }
+
+
+def _nothing(base: Side, new: Side, options: Options) -> str:
+    where = f"{base.path} and {new.path}"
+    if not base.keys() and not new.keys():
+        return f"{where}: no closed NVTX range in either, so nothing to compare"
+    return f"{where}: no range of either has any {options.measure.upper()} time, nothing to compare"
+
+
+def _nothing_hint(options: Options) -> str:
+    if options.measure == "gpu":
+        return "Without GPU work (a run on the CPU), --measure cpu compares the ranges' own time."
+    return "Record with NVTX ranges, e.g. harness.range."
+
+
+def _warnings(
+    base: Side,
+    new: Side,
+    rows: Sequence[Row],
+    known: Sequence[Fact],
+    empty: int,
+    options: Options,
+) -> tuple[Warning_, ...]:
+    found: list[Warning_] = [*base.notes, *new.notes]
+    if any(row.unit == "instance" for row in rows):
+        found.append(_single_captures(base, new))
+    if options.force and any(fact.blocks for fact in known):
+        names = ", ".join(f"{f.name} ({f.base} → {f.new})" for f in known if f.blocks)
+        found.append(Warning_("forced", f"compared although these differ: {names}"))
+    silent = [fact.name for fact in known if not (fact.base and fact.new)]
+    if silent:
+        found.append(
+            Warning_("unchecked", f"not recorded on both sides, so not checked: {', '.join(silent)}")
+        )
+    if empty:
+        work = "GPU work" if options.measure == "gpu" else "time"
+        found.append(Warning_("empty-ranges", f"{empty} ranges without {work} are not shown"))
+    drift = _common_drift(rows)
+    if drift:
+        found.append(drift)
+    for side in (base, new):
+        found += _of_captures(side)
+    return tuple(dict.fromkeys(found))
+
+
+def _single_captures(base: Side, new: Side) -> Warning_:
+    counts = f"{len(base.captures)} and {len(new.captures)}"
+    return Warning_(
+        "between-run-drift",
+        f"{counts} captures: the instances serve as the sample, so drift from one run to the next"
+        " is not in the intervals",
+        f"Record {CAPTURES_AS_UNIT} or more captures a side: harness run --nsys --repeat"
+        f" {CAPTURES_AS_UNIT}",
+    )
+
+
+def _common_drift(rows: Sequence[Row]) -> Warning_ | None:
+    """Every range off by nearly the same factor looks like clocks, not like a change of code."""
+    ratios = [row.ratio for row in rows if row.ratio and row.verdict in ("faster", "slower")]
+    compared = [row for row in rows if row.ratio]
+    if len(ratios) < 3 or len(ratios) < len(compared):
+        return None
+    low, high = min(ratios), max(ratios)
+    middle = (low + high) / 2 - 1
+    if (low > 1) != (high > 1) or high - low > 0.5 * abs(middle):
+        return None
+    return Warning_(
+        "everything-moved",
+        f"every range moved alike (by about {percent(middle)}): clocks, power or another program"
+        " on the GPU explain that better than a change of code",
+        "Look at the clocks of both runs, and record both again, in turn.",
+    )
+
+
+def _of_captures(side: Side) -> list[Warning_]:
+    """Warnings of the recordings themselves, each said once a side."""
+    unique = dict.fromkeys(w for capture in side.captures for w in capture.warnings)
+    return [replace(w, message=f"{side.name}: {w.message}") for w in unique]

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: MIT
+"""Why a range changed, from its kernels; and the one sentence on top of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.comparison.kernel_names import listed, short, telling_word
+from harness.comparison.result import Fact, Row
+from harness.comparison.sides import Key, KernelUse, Side
+from harness.comparison.verdict import describe_change, describe_interval, percent
+
+CHANGED = ("faster", "slower")
+#: A kernel is blamed when it carries this part of its range's change.
+_MOST = 0.5
+#: Idle time is worth a word when it grew or shrank by this part of the range's GPU time.
+_IDLE_SHARE = 0.1
+#: Ranges named in the sentence before the rest is counted.
+_NAMED = 3
+
+Uses = Mapping[str, KernelUse]
+
+
+def explain(key: Key, base: Side, new: Side, base_ns: float | None, ratio: float | None) -> tuple[str, ...]:
+    """Phrases, most telling first: kernels replaced, launches added, kernels slower, idle,
+    instances. Empty when nothing stands out."""
+    old, now = base.kernel_use(key), new.kernel_use(key)
+    found = _replaced(old, now) + _launches(old, now)
+    if not found:
+        found = _same_kernels(old, now)
+    if base_ns and ratio:
+        found += _idle(base.idle(key), new.idle(key), base_ns)
+    return tuple(found + _instances(base.instances(key), new.instances(key)))
+
+
+def _replaced(old: Uses, now: Uses) -> list[str]:
+    vanished = _by_time({name: use for name, use in old.items() if name not in now})
+    appeared = _by_time({name: use for name, use in now.items() if name not in old})
+    if vanished and appeared:
+        word = telling_word(appeared, vanished)
+        instead = f"{listed(appeared)} instead of {listed(vanished)}"
+        return [f"now runs {word} kernels ({instead})" if word else f"now runs {instead}"]
+    if appeared:
+        return [f"also runs {listed(appeared)}"]
+    if vanished:
+        return [f"no longer runs {listed(vanished)}"]
+    return []
+
+
+def _by_time(uses: Uses) -> list[str]:
+    return sorted(uses, key=lambda name: -uses[name].ns)
+
+
+def _launches(old: Uses, now: Uses) -> list[str]:
+    before, after = (sum(use.count for use in uses.values()) for uses in (old, now))
+    if round(before, 2) == round(after, 2):
+        return []
+    more = "more" if after > before else "fewer"
+    return [f"{more} kernels an instance ({before:.4g} → {after:.4g})"]
+
+
+def _same_kernels(old: Uses, now: Uses) -> list[str]:
+    """Kernels and counts agree: which of them carry the change?"""
+    changes = {name: now[name].ns - old[name].ns for name in old if name in now and old[name].ns}
+    total = sum(changes.values())
+    if not changes or not total:
+        return []
+    word = "slower" if total > 0 else "faster"
+    if len(changes) == 1:
+        return [f"same kernel, {word}"]
+    largest = max(changes, key=lambda name: changes[name] * (1 if total > 0 else -1))
+    shifts = [now[name].ns / old[name].ns - 1 for name in changes]
+    if all(shift * total > 0 for shift in shifts) and max(map(abs, shifts)) < 2 * min(map(abs, shifts)):
+        return [f"same kernels, all {word} alike"]
+    if changes[largest] / total >= _MOST:
+        ratio = now[largest].ns / old[largest].ns
+        return [f"same kernels, {short(largest)} {describe_change(ratio)}"]
+    return [f"same kernels, {word}"]
+
+
+def _idle(before: float, after: float, base_ns: float) -> list[str]:
+    if not abs(after - before) > _IDLE_SHARE * base_ns:  # NaN: not known
+        return []
+    word = "more" if after > before else "less"
+    return [f"{word} idle between its GPU ops ({_us(before)} → {_us(after)} an instance)"]
+
+
+def _us(ns: float) -> str:
+    return f"{ns / 1000:.1f} µs"
+
+
+def _instances(before: float, after: float) -> list[str]:
+    if before == after or not before or not after:
+        return []
+    return [f"{before:.4g} → {after:.4g} instances"]
+
+
+def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) -> str:
+    """The sentence on top: what changed, why, and what beside it did not."""
+    if blocked:
+        facts = ", ".join(f"{fact.name} ({fact.base} → {fact.new})" for fact in blocked[:_NAMED])
+        return f"not comparable, no verdicts: {facts} differ" + ("" if len(blocked) > 1 else "s")
+    changed = sorted((row for row in rows if row.verdict in CHANGED), key=lambda r: -abs(r.change_ns))
+    paths = {row.path for row in changed}
+    heads = [r for r in changed if not any(r.path[:i] in paths for i in range(1, len(r.path)))]
+    parts = [_headline(head, rows) for head in heads[:_NAMED]]
+    if len(heads) > _NAMED:
+        parts.append(f"{len(heads) - _NAMED} more changed")
+    missing = _coming_and_going(rows)
+    parts += missing
+    unsure = sum(row.verdict == "unsure" for row in rows)
+    if not heads:
+        same = sum(row.verdict == "same" for row in rows)
+        parts.insert(0, f"no change found: {same} of {len(rows)} the same within ±{percent(threshold)}")
+    if unsure:
+        parts.append(f"{unsure} unsure")
+    return "; ".join(parts)
+
+
+def _headline(head: Row, rows: Sequence[Row]) -> str:
+    below = [row for row in rows if row.path[: len(head.path)] == head.path and row is not head]
+    # A change sits in the deepest ranges that changed: their parents only contain it.
+    changed = [row for row in below if row.verdict in CHANGED]
+    causes = [row for row in changed if not any(_inside(other, row) for other in changed)]
+    reasons = [why for row in causes[:_NAMED] if (why := _why(row, named=True))]
+    if not causes:
+        reasons = [_why(head, named=False)]
+    beside = below or [r for r in rows if r.path[:-1] == head.path[:-1] and r is not head]
+    unchanged = [_label(row) for row in beside if row.verdict == "same" and not row.kernel]
+    if unchanged:
+        names = ", ".join(unchanged[:_NAMED]) + (" and more" if len(unchanged) > _NAMED else "")
+        reasons.append(f"{names} unchanged")
+    text = _titled(head)
+    told = "; ".join(reason for reason in reasons if reason)
+    return f"{text}: {told}" if told else text
+
+
+def _inside(inner: Row, outer: Row) -> bool:
+    return len(inner.path) > len(outer.path) and inner.path[: len(outer.path)] == outer.path
+
+
+def _titled(row: Row) -> str:
+    where = f" (in {row.path[-2] or '(unnamed)'})" if len(row.path) > 1 else ""
+    text = f"{_label(row)}{where} {describe_change(row.ratio or 1.0)}"
+    if row.ci_low is None or row.ci_high is None:
+        return text
+    return f"{text} ({describe_interval(row.ratio or 1.0, row.ci_low, row.ci_high)})"
+
+
+def _why(row: Row, *, named: bool) -> str:
+    if named:
+        first = row.explanation[0] if row.explanation else describe_change(row.ratio or 1.0)
+        return f"{_label(row)} {first}"
+    return row.explanation[0] if row.explanation else ""
+
+
+def _label(row: Row) -> str:
+    if row.kernel:
+        return f"{short(row.kernel)} in {row.name or '(unnamed)'}"
+    return row.name or "(unnamed)"
+
+
+def _coming_and_going(rows: Sequence[Row]) -> list[str]:
+    parts = []
+    for word in ("new", "gone"):
+        names = [_label(row) for row in rows if row.verdict == word]
+        if names:
+            more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+            parts.append(f"{', '.join(names[:2])}{more} {word}")
+    return parts

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: MIT
+"""Does a comparison pass? Fails closed: what could be a regression is not a pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.comparison.result import Comparison, Row
+from harness.errors import ExitCode, UsageProblem
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``code`` 0 passed, 1 a range regressed, 3 the data cannot tell; ``rows`` are the culprits."""
+
+    code: ExitCode
+    message: str
+    rows: tuple[Row, ...] = ()
+
+
+def parse(text: str, threshold: float) -> float:
+    """``slower`` or ``slower:PCT`` -> the slow-down, as a fraction, that fails. Without PCT it is
+    the threshold of the comparison: any ``slower`` fails.
+
+    Raises:
+        UsageProblem: anything else.
+    """
+    matched = re.fullmatch(r"slower(?::(\d+(?:\.\d+)?)%?)?", text.strip())
+    if not matched:
+        raise UsageProblem(
+            f"--fail-on {text!r} is not understood", hint="Write slower, or slower:5 for 5 per cent."
+        )
+    return float(matched[1]) / 100 if matched[1] else threshold
+
+
+def judge(comparison: Comparison, limit: float) -> Outcome:
+    """A ``slower`` range whose ratio reaches 1 + limit regressed. One that is not shown to stay
+    below that, or that is missing on one side with nothing around it compared, cannot be told."""
+    least = 0.0 if limit <= comparison.threshold else limit
+    compared = {row.path for row in comparison.items if row.ratio is not None}
+    regressed = tuple(r for r in comparison.items if r.verdict == "slower" and _reaches(r, least))
+    if regressed:
+        return Outcome(ExitCode.FAILED, f"regressed: {_names(regressed)}", regressed)
+    unknown = tuple(row for row in comparison.items if _untold(row, limit, compared))
+    if unknown:
+        return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {_names(unknown)}", unknown)
+    return Outcome(ExitCode.OK, "passed: no range regressed")
+
+
+def _reaches(row: Row, least: float) -> bool:
+    return row.ratio is not None and row.ratio - 1.0 >= least
+
+
+def _untold(row: Row, limit: float, compared: set[tuple[str, ...]]) -> bool:
+    if row.verdict in ("new", "gone"):
+        # Inside a range that was compared, what comes or goes is in that range's time.
+        around = {row.path[:i] for i in range(1, len(row.path) + bool(row.kernel))}
+        return not around & compared
+    if row.verdict in ("same", "faster"):
+        return False
+    if row.ci_high is None:
+        return True
+    return row.verdict == "unsure" and _blocked(row) or row.ci_high > 1.0 + limit
+
+
+def _blocked(row: Row) -> bool:
+    return row.reason.startswith("not comparable")
+
+
+def _names(rows: tuple[Row, ...], most: int = 5) -> str:
+    names = [" / ".join(row.path) + (f" / {row.kernel}" if row.kernel else "") for row in rows]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

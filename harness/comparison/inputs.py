@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""From what a user names (runs, recordings, folders of either, Traces) to sides.
+
+The only module of this package that touches files, and only through the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from harness.comparison.build import Options
+from harness.comparison.sides import Capture, Side, capture
+from harness.errors import UnreadableReport, UsageProblem
+from harness.trace import Trace, Warning_
+
+if TYPE_CHECKING:
+    from harness.launch.rundir import Run
+
+#: One recording, or several: the captures of one side.
+Recording = Union[str, Path, Trace]
+Given = Union[Recording, Sequence[Recording]]
+
+REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
+_OURS = ("run.json", "baselines.json")
+SOURCES = ("auto", "nsys", "torch")
+
+
+@dataclass(frozen=True)
+class Named:
+    """A path as it will be shown: a run folder, a recording, or a folder of recordings."""
+
+    name: str
+    path: Path
+
+
+def side(given: Given, options: Options, *, source: str = "auto", name: str = "") -> Side:
+    """Read everything of one side and reduce it. ``source`` picks the recordings of a run folder.
+
+    Raises:
+        UnreadableReport: nothing readable, or an incomplete run without ``options.force``.
+    """
+    if isinstance(given, str | Path) and Path(given).is_dir():
+        return _folder_side(Path(given), options, source, name)
+    listed = [given] if isinstance(given, str | Path | Trace) else list(given)
+    if not listed:
+        raise UsageProblem("no recording given for one side of the comparison")
+    traces = (item if isinstance(item, Trace) else _load(item) for item in listed)
+    captures = tuple(_reduce(trace, options) for trace in traces)
+    path = captures[0].source.path + (f" (+{len(captures) - 1})" if len(captures) > 1 else "")
+    return Side(name or Path(captures[0].source.path).name, path, captures)
+
+
+def _folder_side(folder: Path, options: Options, source: str, name: str) -> Side:
+    files = recordings(folder, source)
+    run, notes = None, ()
+    if (folder / "run.json").is_file():
+        from harness.launch.rundir import load_run
+
+        loaded = load_run(folder)
+        run, notes = loaded.as_dict(), _run_notes(loaded, folder, len(files), options)
+    captures = tuple(_reduce(_load(file), options) for file in files)
+    return Side(name or folder.resolve().name, str(folder), captures, run, notes)
+
+
+def _run_notes(run: Run, folder: Path, found: int, options: Options) -> tuple[Warning_, ...]:
+    notes = []
+    if not run.complete:
+        if not options.force:
+            raise UnreadableReport(
+                f"{folder}: this run is incomplete (it was interrupted), so it is not compared",
+                hint="Record it again, or compare what is there with --force.",
+            )
+        notes.append(Warning_("incomplete-run", f"{run.name}: this run is incomplete"))
+    failed = [p for p in run.passes if p.exit_code]
+    for item in failed:
+        notes.append(
+            Warning_("failed-pass", f"{run.name}: its {item.name} pass exited {item.exit_code}")
+        )
+    recorded = len(run.captures("nsys"))
+    if found < recorded:
+        notes.append(
+            Warning_("missing-captures", f"{run.name}: {found} of {recorded} captures are there")
+        )
+    return tuple(notes)
+
+
+def recordings(folder: Path, source: str = "auto") -> list[Path]:
+    """The files of a run folder that hold its captures or, in any other folder, every recording
+    directly inside: several captures of one program.
+
+    Raises:
+        UnreadableReport: there are none.
+    """
+    from harness import readers
+
+    if source == "torch":
+        found = _torch_traces(folder)
+    elif is_run(folder):
+        found = readers.captures(folder)
+        if source == "nsys" and found[0].name.startswith("torch_trace"):
+            found = []
+    else:
+        found = loose_recordings(folder)
+    if not found:
+        what = "recording" if source == "auto" else f"{source} recording"
+        raise UnreadableReport(
+            f"{folder}: no {what} in it", hint="Give a folder that harness run wrote, or a report."
+        )
+    return found
+
+
+def is_run(folder: Path) -> bool:
+    names = ("run.json", "report.sqlite", "report.nsys-rep", "torch_trace.json.gz")
+    return any((folder / name).is_file() for name in names)
+
+
+def loose_recordings(folder: Path) -> list[Path]:
+    """Recordings directly in a folder, by name; an export stands for the report it came from."""
+    files = [f for f in sorted(folder.iterdir()) if f.name.lower().endswith(REPORT_SUFFIXES)]
+    exported = {f.name.removesuffix(".sqlite") for f in files if f.suffix == ".sqlite"}
+    return [
+        f
+        for f in files
+        if f.is_file()
+        and f.name not in _OURS
+        and not (f.suffix in (".nsys-rep", ".qdrep") and f.stem in exported)
+    ]
+
+
+def _torch_traces(folder: Path) -> list[Path]:
+    numbered = (folder / f"torch_trace{'' if n == 1 else f'.{n}'}.json.gz" for n in range(1, 1000))
+    found = []
+    for file in numbered:
+        if not file.is_file():
+            break
+        found.append(file)
+    return found
+
+
+def common_source(folders: Iterable[Path]) -> str:
+    """``torch`` when all are run folders with a torch trace and not all have an nsys recording:
+    the only measure they share."""
+    runs = [f for f in folders if f.is_dir() and is_run(f)]
+    if not runs or not all(_torch_traces(f) for f in runs):
+        return "auto"
+    has_nsys = [any((f / n).is_file() for n in ("report.sqlite", "report.nsys-rep")) for f in runs]
+    return "auto" if all(has_nsys) else "torch"
+
+
+def _load(path: str | Path) -> Trace:
+    from harness import readers
+
+    if not Path(path).exists():
+        raise UsageProblem(f"{path}: no such file or folder")
+    return readers.load(path)
+
+
+def _reduce(trace: Trace, options: Options) -> Capture:
+    found = trace.attribute(policy=options.policy)
+    found.ledger  # noqa: B018 - a ledger that does not balance stops the command
+    if options.skip:
+        from harness import select
+        from harness.selection import Selection
+
+        found = select.apply(found, Selection(skip=options.skip))
+    return capture(found, measure=options.measure, by=options.by)
+
+
+def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
+    """What a folder of runs holds, oldest first, and notes about those left out (incomplete).
+
+    A folder of loose recordings stands for one run each.
+    """
+    from harness.launch.rundir import load_run
+
+    children = [c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)]
+    if not children:
+        return [Named(f.name, f) for f in loose_recordings(folder)], ()
+    found: list[tuple[str, str, Named]] = []
+    notes = []
+    for child in children:
+        if not (child / "run.json").is_file():
+            found.append(("", child.name, Named(child.name, child)))
+            continue
+        run = load_run(child)
+        if run.complete:
+            found.append((run.created, child.name, Named(child.name, child)))
+        else:
+            notes.append(Warning_("incomplete-run", f"{child.name} is incomplete: left out"))
+    return [named for _, _, named in sorted(found, key=lambda item: item[:2])], tuple(notes)
+
+
+def find_baseline(folder: Path, name: str) -> Path:
+    """The run that ``name`` means: a saved baseline, else a run or recording of that name.
+
+    Raises:
+        UsageProblem: neither.
+    """
+    from harness.launch.rundir import baseline_path, read_baselines
+
+    if name in read_baselines(folder):
+        return baseline_path(folder, name)
+    for path in (folder / name, Path(name)):
+        if path.exists():
+            return path
+    known = ", ".join([*read_baselines(folder), *(n.name for n in runs_in(folder)[0])])
+    raise UsageProblem(f"no baseline or run called {name!r} in {folder}", hint=f"There are: {known}")
+
+
+def with_notes(made: Side, notes: tuple[Warning_, ...]) -> Side:
+    return replace(made, notes=(*made.notes, *notes))
+
+

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT
+"""One side of a comparison: what each capture says, reduced to what is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness import summarise
+from harness.comparison.statistics import Sample, median_variance
+
+if TYPE_CHECKING:
+    from harness.attribute import Attribution
+    from harness.trace import Source, Warning_
+
+Floats = npt.NDArray[np.float64]
+
+#: From this many captures a side on, the capture is the unit.
+CAPTURES_AS_UNIT = 3
+#: Measure -> column of the instances frame.
+MEASURES = {"gpu": "total_gpu_ns", "cpu": "cpu_ns"}
+BY = ("ranges", "kernels")
+
+
+class Key(NamedTuple):
+    """What is compared with what. ``kernel`` is empty for a range."""
+
+    path: tuple[str, ...]
+    domain: str
+    style: str
+    kernel: str = ""
+
+    @property
+    def parent(self) -> tuple[str, ...]:
+        return self.path[:-1]
+
+
+@dataclass(frozen=True)
+class KernelUse:
+    """A kernel under one range, nested ranges included: per instance of the range."""
+
+    count: float
+    ns: float
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One recording: ``values`` in order of time, ns, one entry a closed range instance (or a
+    kernel execution); ``instances`` counts them per range; ``idle`` is idle ns an instance."""
+
+    values: Mapping[Key, Floats]
+    kernels: Mapping[Key, Mapping[str, KernelUse]]
+    idle: Mapping[Key, float]
+    source: Source
+    warnings: tuple[Warning_, ...] = ()
+    gpu_ops: int = 0
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run, or a recording, with all its captures. ``run`` is its run.json, if it has one."""
+
+    name: str
+    path: str
+    captures: tuple[Capture, ...]
+    run: Mapping[str, Any] | None = None
+    notes: tuple[Warning_, ...] = field(default=())
+
+    def keys(self) -> list[Key]:
+        """Every range seen in any capture, in order of first appearance."""
+        return list(dict.fromkeys(key for capture in self.captures for key in capture.values))
+
+    def per_capture(self, key: Key) -> list[Floats]:
+        """The values of ``key`` in each capture that has any."""
+        found = (capture.values.get(key) for capture in self.captures)
+        return [values for values in found if values is not None and len(values)]
+
+    def instances(self, key: Key) -> float:
+        """Mean number of values a capture."""
+        return sum(map(len, self.per_capture(key))) / max(1, len(self.captures))
+
+    def idle(self, key: Key) -> float:
+        """Median over captures of the idle ns an instance; NaN when unknown."""
+        found = [c.idle[key] for c in self.captures if key in c.idle]
+        return float(np.median(found)) if found else float("nan")
+
+    def kernel_use(self, key: Key) -> dict[str, KernelUse]:
+        """Kernels under ``key`` by demangled name, averaged over captures."""
+        sums: dict[str, list[float]] = {}
+        for capture in self.captures:
+            for name, use in capture.kernels.get(key, {}).items():
+                entry = sums.setdefault(name, [0.0, 0.0])
+                entry[0] += use.count
+                entry[1] += use.ns
+        n = max(1, len(self.captures))
+        return {name: KernelUse(count / n, ns / n) for name, (count, ns) in sums.items()}
+
+
+def capture(found: Attribution, *, skip: int = 0, measure: str = "gpu", by: str = "ranges") -> Capture:
+    """Reduce one attributed trace. ``skip`` drops the first instances of every path (for kernels:
+    the first executions)."""
+    instances = summarise.instances(found)
+    closed = instances[~instances["open"].astype(bool)]
+    if by == "kernels":
+        values = _kernel_values(found, skip)
+    else:
+        values = _range_values(closed, MEASURES[measure], skip)
+    return Capture(
+        values=values,
+        kernels=_kernel_use(found, instances),
+        idle=_idle(found),
+        source=found.trace.source,
+        warnings=found.warnings,
+        gpu_ops=len(found.trace.gpu_ops),
+    )
+
+
+def _groups(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[npt.NDArray[Any], list[int]]:
+    """Group number of each row, and the first row of each group, numbered by appearance."""
+    codes = np.zeros(len(frame), dtype=np.int64)
+    for name in columns:
+        part, values = pd.factorize(frame[name])
+        codes = pd.factorize(codes * max(1, len(values)) + part)[0]
+    _, first = np.unique(codes, return_index=True)
+    return codes, first.tolist()
+
+
+def _keys(frame: pd.DataFrame, columns: Sequence[str], rows: list[int]) -> list[Key]:
+    picked = (frame[name].iloc[rows].tolist() for name in columns)
+    return [Key(tuple(path), *map(str, rest)) for path, *rest in zip(*picked, strict=True)]
+
+
+def _split(values: Floats, codes: npt.NDArray[Any], groups: int, skip: int) -> list[Floats]:
+    order = np.argsort(codes, kind="stable")
+    bounds = np.searchsorted(codes[order], np.arange(1, groups))
+    return [part[skip:] for part in np.split(values[order], bounds)] if groups else []
+
+
+def _range_values(closed: pd.DataFrame, column: str, skip: int) -> dict[Key, Floats]:
+    columns = ("path", "domain", "style")
+    codes, first = _groups(closed, columns)
+    values = closed[column].to_numpy().astype(np.float64)
+    parts = _split(values, codes, len(first), skip)
+    return dict(zip(_keys(closed, columns, first), parts, strict=True))
+
+
+def _kernel_values(found: Attribution, skip: int) -> dict[Key, Floats]:
+    ops = summarise.ops(found, names="demangled")
+    ops = ops[(ops["kind"] == "kernel") & ops["rule"].isin(["thread", "autograd", "process"])]
+    # An op knows its innermost path but not that path's domain or style.
+    frame = ops.assign(domain="", style="")
+    columns = ("path", "domain", "style", "name")
+    codes, first = _groups(frame, columns)
+    values = (frame["end_ns"] - frame["start_ns"]).to_numpy().astype(np.float64)
+    parts = _split(values, codes, len(first), skip)
+    return dict(zip(_keys(frame, columns, first), parts, strict=True))
+
+
+def _kernel_use(found: Attribution, instances: pd.DataFrame) -> dict[Key, dict[str, KernelUse]]:
+    columns = ("path", "domain", "style")
+    codes, first = _groups(instances, columns)
+    counts = dict(zip(_keys(instances, columns, first), np.bincount(codes), strict=True))
+    out: dict[Key, dict[str, KernelUse]] = {}
+    table = summarise.path_kernels(found, names="demangled")
+    wanted = (table[name].tolist() for name in (*columns, "kernel", "kernels", "total_ns"))
+    for path, domain, style, kernel, number, ns in zip(*wanted, strict=True):
+        key = Key(tuple(path), str(domain), str(style))
+        n = max(1, int(counts.get(key, 1)))
+        uses = out.setdefault(key, {})
+        before = uses.get(str(kernel), KernelUse(0.0, 0.0))  # another process with the same path
+        uses[str(kernel)] = KernelUse(before.count + number / n, before.ns + ns / n)
+    return out
+
+
+def _idle(found: Attribution) -> dict[Key, float]:
+    table = summarise.ranges(found)
+    by = table.groupby(["path", "domain", "style"], observed=True, sort=False)
+    sums = by[["idle_ns", "instances"]].sum()
+    return {
+        Key(tuple(path), str(domain), str(style)): float(idle) / max(1, int(number))
+        for (path, domain, style), idle, number in sums.itertuples()
+    }
+
+
+def samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:
+    """The two samples of ``key``; None where a side has none. The unit is the capture where both
+    sides have enough captures of it, else the instance."""
+    a, b = base.per_capture(key), new.per_capture(key)
+    if not a or not b:
+        return None
+    as_capture = min(len(a), len(b)) >= CAPTURES_AS_UNIT
+    return _sample(a, as_capture), _sample(b, as_capture)
+
+
+def _sample(parts: list[Floats], as_capture: bool) -> Sample:
+    total = sum(map(len, parts))
+    if not as_capture:
+        return Sample(np.concatenate(parts), "instance", len(parts), total)
+    medians = np.array([np.median(part) for part in parts])
+    within = float(np.mean([median_variance(part) for part in parts]))
+    return Sample(medians, "capture", len(parts), total, within)
