@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""Chrome trace text to event structs, a few megabytes at a time, whatever its size and layout.
+
+Traces of a million events are 300 MB of text; decoding them whole costs eight times that. Here the
+text is cut between events and each piece decoded into structs that hold only what a Trace needs.
+A cut is proved, not guessed: a piece that starts at an event and decodes as a complete JSON list
+ends at one, since inside a string or a nested object it could not be complete.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from harness.errors import UnreadableReport
+
+CHUNK = 8 << 20
+_CUTS_TRIED = 16
+
+#: Microseconds from here on have no room for three decimals in a double (2**43 * 2**-53 > 0.0005).
+EXACT_BELOW = 2.0**43
+
+_LFS_POINTER = b"version https://git-lfs.github.com/"
+_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_CUT = re.compile(rb"\}\s*,\s*\{")
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
+# Kineto prints C++ doubles as they come: "memory bandwidth (GB/s)": inf.
+_BARE_FLOAT = re.compile(r"(?<=[:\[, \t\n])[-+]?(?:nan|inf|infinity)(?=\s*[,}\]])", re.IGNORECASE)
+_SPACE = b" \t\r\n"
+
+
+class Args(msgspec.Struct, gc=False):
+    """The arguments of an event that matter here; -1 or None where the event has none."""
+
+    correlation: Any = -1
+    device: Any = -1
+    context: Any = -1
+    stream: Any = -1
+    bytes: Any = -1
+    graph_node: Any = msgspec.field(default=-1, name="graph node id")
+    external: Any = msgspec.field(default=None, name="External id")
+    external_2020: Any = msgspec.field(default=None, name="external id")
+    finished: Any = True
+    name: Any = None
+    labels: Any = None
+
+
+class Event(msgspec.Struct, gc=False):
+    """One trace event; times as written, in microseconds."""
+
+    ph: str | None = None
+    cat: str | None = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: Any = None
+    dur: Any = None
+    id: Any = None
+    args: Args | None = None
+
+
+class ExactEvent(Event, gc=False):
+    """An event whose times keep every digit of the text."""
+
+    ts: int | Decimal | None = None
+    dur: int | Decimal | None = None
+
+
+_FAST = msgspec.json.Decoder(list[Event])
+_EXACT = msgspec.json.Decoder(list[ExactEvent])
+
+
+class EventFile:
+    """The events of one trace file and, once they are consumed, its other top-level keys.
+
+    ``header`` is complete only after ``chunks()`` is exhausted. ``repaired`` counts pieces of text
+    that were not valid JSON and were read all the same (bare ``nan``, raw control characters).
+    ``has_pairs`` says that begin events may have been among the events so far.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.header: dict[str, Any] = {}
+        self.repaired = 0
+        self.has_pairs = False
+        self._decode: Callable[[bytes], list[Any]] = _FAST.decode
+        self._in_list = False
+
+    def chunks(self) -> Iterator[list[Event]]:
+        """Lists of events in file order.
+
+        Raises:
+            UnreadableReport: missing, empty, truncated, not JSON, or JSON that is not a trace.
+        """
+        try:
+            with _open(self.path) as file:
+                yield from self._chunks(file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise UnreadableReport(
+                f"{self.path}: damaged gzip file (cut short or overwritten)",
+                hint="Copy it again, or record again.",
+            ) from error
+        except OSError as error:
+            raise UnreadableReport(f"{self.path}: cannot be read ({error.strerror})") from error
+
+    def _chunks(self, file: IO[bytes]) -> Iterator[list[Event]]:
+        rest = self._open_array(file)
+        size = CHUNK
+        while True:
+            more = file.read(max(size - len(rest), 1))
+            rest += more
+            self.has_pairs = self.has_pairs or b'"B"' in rest
+            events, used, ended = self._piece(rest, final=not more)
+            if events:
+                yield events
+            if ended:
+                self._close(rest[used:] + file.read())
+                return
+            if used:
+                rest, size = rest[used:], CHUNK
+            elif more:  # no cut found: look at a longer piece
+                size *= 2
+            else:
+                raise self._truncated()
+
+    def _open_array(self, file: IO[bytes]) -> bytes:
+        """Read up to the ``[`` of the event list; returns what follows it."""
+        text = file.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
+        if text.startswith(_LFS_POINTER):
+            raise UnreadableReport(
+                f"{self.path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
+            )
+        if not text:
+            raise UnreadableReport(f"{self.path}: empty file", hint="Record the trace again.")
+        if text.startswith(b"["):  # 2020: the whole file is the list
+            self._in_list = True
+            return text[1:]
+        if not text.startswith(b"{"):
+            raise self._not_a_trace()
+        while True:
+            for match in _ARRAY.finditer(text):
+                # In a string or a nested object, what precedes would not close.
+                header = _loads(text[: match.start()] + b'"traceEvents": []}')
+                if isinstance(header, dict):
+                    self.header = header
+                    return text[match.end() :]
+            more = file.read(len(text))
+            if not more:
+                raise self._not_a_trace() if _loads(text) is not None else self._truncated()
+            text += more
+
+    def _piece(self, text: bytes, *, final: bool) -> tuple[list[Event], int, bool]:
+        """Decode a run of whole events at the start of ``text``.
+
+        Returns the events, how many bytes they took (with the comma after them), and whether the
+        list ended there. No bytes taken: no cut was found.
+        """
+        if final:
+            events, end = self._parse(b"[" + text)
+            return events, max(end - 1, 0), end > 0
+        cut = len(text)
+        for _ in range(_CUTS_TRIED):
+            cut = text.rfind(b"}", 0, cut)
+            match = _CUT.match(text, cut) if cut >= 0 else None
+            while cut >= 0 and match is None:
+                cut = text.rfind(b"}", 0, cut)
+                match = _CUT.match(text, cut) if cut >= 0 else None
+            if match is None:
+                break
+            piece = b"[" + text[: cut + 1] + b"]"
+            events, end = self._parse(piece)
+            if end == len(piece):
+                return events, match.end() - 1, False
+            if end:
+                return events, end - 1, True
+        return [], 0, False
+
+    def _parse(self, piece: bytes) -> tuple[list[Event], int]:
+        """The events of a JSON list and the length of its text, 0 if it is not complete."""
+        end = len(piece)
+        try:
+            return self._exactly(piece), end
+        except msgspec.ValidationError:
+            return self._repair(piece)
+        except msgspec.DecodeError as error:
+            trailing = _TRAILING.search(str(error))
+            if trailing:
+                end = int(trailing[1]) - 1
+                return self._parse(piece[:end])[0], end
+            return ([], 0) if "truncated" in str(error) else self._repair(piece)
+
+    def _exactly(self, piece: bytes) -> list[Event]:
+        """Decode, keeping every digit of times too long for a double from the first one seen."""
+        events: list[Event] = self._decode(piece)
+        if self._decode == _FAST.decode and events:
+            for event in (events[0], events[len(events) // 2], events[-1]):
+                if isinstance(event.ts, float) and event.ts >= EXACT_BELOW:
+                    self._decode = _EXACT.decode
+                    return self._decode(piece)
+        return events
+
+    def _repair(self, piece: bytes) -> tuple[list[Event], int]:
+        """Read text that is not quite JSON, as the standard library's lenient parser does."""
+        text = _lenient(piece)
+        try:
+            items, end = json.JSONDecoder(strict=False, parse_float=Decimal).raw_decode(text)
+        except (ValueError, RecursionError):
+            return [], 0
+        self.repaired += 1
+        left = len(text[end:].encode("utf-8", "surrogateescape"))
+        return [_event(item) for item in items if isinstance(item, dict)], len(piece) - left
+
+    def _close(self, trailer: bytes) -> None:
+        """Read the keys after the event list."""
+        if self._in_list:
+            return
+        keys = _loads(b'{"traceEvents": []' + trailer)
+        if isinstance(keys, dict):
+            keys.pop("traceEvents")
+            self.header.update(keys)
+        elif not trailer.rstrip(_SPACE).endswith(b"}"):
+            raise self._truncated()
+
+    def _truncated(self) -> UnreadableReport:
+        return UnreadableReport(
+            f"{self.path}: truncated or damaged JSON",
+            hint="The program may have been stopped while it wrote the trace: record it again.",
+        )
+
+    def _not_a_trace(self) -> UnreadableReport:
+        return UnreadableReport(
+            f"{self.path}: not a torch.profiler trace (no list of traceEvents)",
+            hint="Give what torch.profiler's export_chrome_trace wrote, or a run folder.",
+        )
+
+
+def _open(path: Path) -> IO[bytes]:
+    """The file's uncompressed bytes, told by its first two bytes and not by its name."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        raise UnreadableReport(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UnreadableReport(f"{path}: a folder, not a trace") from None
+    if file.peek(2)[:2] == b"\x1f\x8b":
+        file.close()
+        return gzip.open(path, "rb")  # type: ignore[return-value]
+    return file
+
+
+def _loads(text: bytes) -> Any:
+    """Small JSON, or None when it is not JSON."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        try:
+            return json.loads(_lenient(text), strict=False)
+        except (ValueError, RecursionError):
+            return None
+
+
+def _lenient(text: bytes) -> str:
+    """``text`` with bare nan and inf replaced by ``[]``, as long as before when encoded again."""
+    return _BARE_FLOAT.sub(
+        lambda bare: "[]".ljust(len(bare[0])), text.decode("utf-8", "surrogateescape")
+    )
+
+
+def _event(item: dict[str, Any]) -> Event:
+    args = item.get("args")
+    known = args if isinstance(args, dict) else {}
+    texts = {key: item[key] for key in ("ph", "cat") if isinstance(item.get(key), str)}
+    values = {key: item.get(key) for key in ("name", "pid", "tid", "ts", "dur", "id")}
+    fields = {
+        field.name: known[field.encode_name]
+        for field in msgspec.structs.fields(Args)
+        if field.encode_name in known
+    }
+    return Event(**texts, **values, args=Args(**fields) if args is not None else None)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""What a torch trace says about itself, and what would mislead its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from harness.readers.kineto_columns import Columns
+from harness.readers.kineto_events import EventFile
+from harness.readers.kineto_links import overlapped
+from harness.trace import Source, Trace, Warning_
+
+#: Key in the file -> key in ``Source.facts``.
+_FACTS = {
+    "schemaVersion": "schema",
+    "cuda_driver_version": "cuda_driver",
+    "cuda_runtime_version": "cuda_runtime",
+    "cupti_version": "cupti",
+    "hip_driver_version": "hip_driver",
+    "hip_runtime_version": "hip_runtime",
+    "baseTimeNanoseconds": "base_time_ns",
+    "trace_id": "trace_id",
+    "record_shapes": "record_shapes",
+    "with_stack": "with_stack",
+    "with_flops": "with_flops",
+    "with_modules": "with_modules",
+    "profile_memory": "profile_memory",
+}
+_VERSIONS = ("torch_version", "pytorch_version", "PyTorch version")
+
+
+def read_source(file: EventFile, columns: Columns) -> Source:
+    """Producer, versions, GPUs and rank, as far as the file has them."""
+    header = file.header
+    facts: dict[str, Any] = {name: header[key] for key, name in _FACTS.items() if key in header}
+    facts["events"] = columns.events
+    devices = header.get("deviceProperties")
+    if isinstance(devices, list):
+        facts["gpus"] = [_gpu(device) for device in devices if isinstance(device, dict)]
+    ranks = header.get("distributedInfo")
+    if isinstance(ranks, dict):
+        facts.update({k: ranks[k] for k in ("rank", "world_size", "backend") if k in ranks})
+    version = next((str(header[key]) for key in _VERSIONS if key in header), "")
+    return Source(
+        path=str(file.path),
+        kind="torch",
+        producer="PyTorch Profiler (Kineto)",
+        version=version,
+        facts=facts,
+    )
+
+
+def _gpu(device: dict[str, Any]) -> dict[str, Any]:
+    keys = {
+        "id": "id",
+        "name": "name",
+        "totalGlobalMem": "memory",
+        "numSms": "sm_count",
+    }
+    out = {name: device[key] for key, name in keys.items() if key in device}
+    if "computeMajor" in device and "computeMinor" in device:
+        out["compute_capability"] = f"{device['computeMajor']}.{device['computeMinor']}"
+    return out
+
+
+def read_warnings(trace: Trace, file: EventFile, columns: Columns, doubled: int) -> Trace:
+    """``trace`` with its warnings."""
+    found = [*_missing(trace), *_suspicious(trace), *_mended(file, columns, doubled)]
+    return replace(trace, warnings=tuple(found))
+
+
+def _missing(trace: Trace) -> Iterator[Warning_]:
+    ops, launches = len(trace.gpu_ops), len(trace.launches)
+    if not len(trace.ranges):
+        yield Warning_(
+            "no-ranges",
+            "no annotations were recorded",
+            "Mark the program with harness.range or torch.profiler.record_function.",
+        )
+    if not ops and launches:
+        yield Warning_(
+            "no-kernels",
+            f"{launches} CUDA calls but no GPU work were recorded: another CUPTI client (nsys, ncu, "
+            "DCGM) probably held the GPU",
+            "Only one profiler at a time gets GPU events: record with torch.profiler alone.",
+        )
+    elif not ops:
+        yield Warning_(
+            "no-gpu-ops",
+            "no GPU work was recorded: the program ran on the CPU, or ProfilerActivity.CUDA was off",
+            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+        )
+    elif not launches:
+        yield Warning_(
+            "no-launches",
+            f"{ops} GPU ops but no CUDA calls were recorded: nothing says who launched them",
+            "Record with ProfilerActivity.CPU as well as CUDA.",
+        )
+
+
+def _suspicious(trace: Trace) -> Iterator[Warning_]:
+    ops = trace.gpu_ops
+    kernels = ops[ops["kind"] == "kernel"]
+    overlaps = overlapped(kernels)
+    if overlaps:
+        yield Warning_(
+            "overlapping-kernels",
+            f"{overlaps} of {len(kernels)} kernels start before an earlier one on their stream ended: "
+            "their times add up to more than the time they took together",
+            "Compare busy time, which counts overlap once.",
+        )
+    whole = len(ops) and not np.any(ops["start"].to_numpy() % 1000)
+    instant = int((ops["start"] == ops["end"]).sum())
+    if whole and instant:
+        yield Warning_(
+            "coarse-times",
+            f"times are whole microseconds and {instant} GPU ops last 0",
+            "torch 2.1 and later record nanoseconds.",
+        )
+    unmatched = _launched_nothing(trace)
+    if unmatched and len(ops):
+        yield Warning_(
+            "launches-without-ops",
+            f"{unmatched} kernel launches have no kernel in the trace: the recording stopped before "
+            "they ran, or the profiler dropped them",
+            "Synchronise the GPU before the profiler stops.",
+        )
+
+
+def _launched_nothing(trace: Trace) -> int:
+    """Kernel launches, outside graph captures, whose correlation no GPU op has."""
+    launches = trace.launches
+    names = launches["name"].cat
+    codes = names.codes.to_numpy()
+    texts = [str(name) for name in names.categories]
+    kernel = np.isin(codes, [i for i, name in enumerate(texts) if "LaunchKernel" in name])
+    lost = kernel & ~np.isin(
+        launches["correlation"].to_numpy(), trace.gpu_ops["correlation"].to_numpy()
+    )
+    if not lost.any():
+        return 0
+    return int((lost & ~_capturing(trace, texts, codes)).sum())
+
+
+def _capturing(trace: Trace, texts: list[str], codes: Any) -> Any:
+    """Which launches happened while their thread captured a CUDA graph."""
+    launches = trace.launches
+    step = np.zeros(len(launches), np.int64)
+    for word, edge in (("StreamBeginCapture", 1), ("StreamEndCapture", -1)):
+        step[np.isin(codes, [i for i, name in enumerate(texts) if word in name])] = edge
+    order = np.lexsort((launches["start"].to_numpy(), launches["thread"].to_numpy()))
+    inside = np.zeros(len(launches), bool)
+    inside[order] = np.cumsum(step[order]) > 0
+    return inside
+
+
+def _mended(file: EventFile, columns: Columns, doubled: int) -> Iterator[Warning_]:
+    if doubled:
+        yield Warning_("duplicate-events", f"{doubled} events are in the file twice; counted once")
+    if columns.undated:
+        yield Warning_("undated-events", f"{columns.undated} events without a usable time left out")
+    if file.repaired:
+        yield Warning_(
+            "repaired-json",
+            f"{file.repaired} parts of the file are not valid JSON (bare nan, control characters) "
+            "and were read leniently",
+        )

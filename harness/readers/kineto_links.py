@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Who belongs to whom in a torch trace: GPU ops to processes, backward to forward threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from harness.readers.kineto_columns import Int64
+
+Bools = npt.NDArray[np.bool_]
+
+
+def owners(ops: pd.DataFrame, launches: pd.DataFrame, fallback: int) -> Int64:
+    """The process of each GPU op.
+
+    A GPU row carries the device where the process should be, so the process is the one that
+    launched it. With one process in the file that is it. In files merged of several ranks the
+    correlation ids repeat: a device then belongs to the process whose launches explain most of
+    its ops (same correlation, not later than the op, same External id where both have one), and
+    an op whose owner has no such launch goes to the process that launched it last.
+
+    Args:
+        ops: columns group (ops of one group share a device), start, correlation, external.
+        launches: columns process, start, correlation, external.
+        fallback: the process of ops in a file without launches.
+    """
+    processes = launches["process"].unique()
+    if len(processes) <= 1:
+        return np.full(len(ops), processes[0] if len(processes) else fallback, np.int64)
+    pairs = (
+        ops.assign(op=np.arange(len(ops)))
+        .merge(launches, on="correlation", suffixes=("", "_launch"))
+        .query("correlation > 0")
+    )
+    external, launched = pairs["external"], pairs["external_launch"]
+    pairs["fits"] = (pairs["start_launch"] <= pairs["start"]) & (
+        (external == launched) | (external <= 0) | (launched <= 0)
+    )
+    scores = pairs.groupby(["group", "process"], as_index=False)["fits"].sum()
+    best = scores.sort_values("fits", kind="stable").groupby("group")["process"].last()
+    owner = ops["group"].map(best).fillna(fallback).to_numpy(np.int64)
+    pairs["owned"] = pairs["process"].to_numpy() == owner[pairs["op"].to_numpy()]
+    chosen = (
+        pairs.sort_values(["fits", "owned", "start_launch"], kind="stable")
+        .groupby("op")["process"]
+        .last()
+    )
+    owner[chosen.index.to_numpy()] = chosen.to_numpy()
+    return owner
+
+
+def first_launches(launches: pd.DataFrame) -> pd.DataFrame:
+    """One row per (process, correlation): the earliest, which encloses any driver call in it."""
+    order = launches.sort_values("start", kind="stable")
+    return order.drop_duplicates(["process", "correlation"]).sort_index()
+
+
+def forward_links(links: pd.DataFrame) -> pd.DataFrame:
+    """Pairs of a forward and a backward moment, by (process, id): columns of FORWARD_LINK_COLUMNS.
+
+    Args:
+        links: columns process, thread, start, id, forward.
+    """
+    keys = ["process", "id"]
+    ends = links.drop_duplicates([*keys, "forward"])
+    forward = ends[ends["forward"] == 1].rename(
+        columns={"thread": "forward_thread", "start": "forward_time"}
+    )
+    backward = ends[ends["forward"] == 0].rename(
+        columns={"thread": "backward_thread", "start": "backward_time"}
+    )
+    return forward.merge(backward, on=keys)
+
+
+def autograd_threads(
+    threads: pd.DataFrame, links: pd.DataFrame, engine: npt.NDArray[np.intp]
+) -> Bools:
+    """Which threads run PyTorch's backward for others.
+
+    By name (``pt_autograd_*``), or because ``fwdbwd`` links from other threads end there. Traces
+    before 1.11 have neither; there it is a thread on which the autograd engine evaluated nodes.
+    Never a process's main thread (tid == pid): a backward that runs on the thread that called it
+    needs no rule.
+
+    Args:
+        engine: rows of ``threads`` where the engine evaluated nodes.
+    """
+    named = threads["name"].str.contains("pt_autograd", regex=False).to_numpy(bool)
+    helper = (threads["tid"] != threads["pid"]).to_numpy(bool)
+    across = links[links["forward_thread"] != links["backward_thread"]]
+    linked = np.zeros(len(threads), bool)
+    linked[across["backward_thread"].to_numpy(np.intp)] = True
+    found = named | (linked & helper)
+    evaluates = np.zeros(len(threads), bool)
+    evaluates[engine] = True
+    process = threads["process"].to_numpy()
+    silent = ~np.isin(process, process[found])
+    return np.asarray(found | (evaluates & helper & silent))
+
+
+def overlapped(ops: pd.DataFrame) -> int:
+    """How many kernels start before an earlier one on the same stream ended.
+
+    Args:
+        ops: columns device, stream, start, end.
+    """
+    order = ops.sort_values(["device", "stream", "start"], kind="stable")
+    keys = [order["device"], order["stream"]]
+    reached = order["end"].groupby(keys).cummax().groupby(keys).shift(fill_value=np.iinfo("i8").min)
+    return int((order["start"] < reached).sum())
