@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Why two recordings of one range disagree: counts before times, the first cause that explains it."""
+"""Why two recordings of one range disagree: counts before times, the first cause that fits."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Measures:
 
 @dataclass(frozen=True)
 class Whole:
-    """What concerns every path: kernels in each recording, and the factor all times share, if any."""
+    """What concerns every path: kernels in each recording; the factor all times share, if any."""
 
     nsys_kernels: int = 0
     torch_kernels: int = 0
@@ -76,7 +76,7 @@ def ratio(nsys_ns: int, torch_ns: int) -> float | None:
 
 
 def common_scale(pairs: Iterable[tuple[Measures | None, Measures | None]]) -> float | None:
-    """The factor by which all paths with equal kernels differ, or None when it is not one factor."""
+    """The factor by which all paths with equal kernels differ; None when it is not one factor."""
     ratios = [
         torch.total_kernel_ns / nsys.total_kernel_ns
         for nsys, torch in pairs
@@ -203,7 +203,10 @@ def _other_kernels(nsys: Measures, torch: Measures, whole: Whole) -> Reason | No
     ours, theirs = Counter(nsys.by_kernel), Counter(torch.by_kernel)
     more, fewer = ours - theirs, theirs - ours
     if more and fewer:
-        return "other-kernels", f"only under {NSYS}: {_top(more)}; only under {TORCH}: {_top(fewer)}"
+        return (
+            "other-kernels",
+            f"only under {NSYS}: {_top(more)}; only under {TORCH}: {_top(fewer)}",
+        )
     if not more and not fewer:
         return None
     lack, missing = (TORCH, more) if more else (NSYS, fewer)
@@ -291,6 +294,6 @@ def _us(ns: int) -> str:
 
 
 def _top(kernels: Counter[str], limit: int = 2) -> str:
-    shown = [f"{count} × {name[:60]}" for name, count in kernels.most_common(limit)]
+    shown = [f"{count} x {name[:60]}" for name, count in kernels.most_common(limit)]
     rest = sum(kernels.values()) - sum(count for _, count in kernels.most_common(limit))
     return ", ".join(shown) + (f" and {rest} more" if rest else "")

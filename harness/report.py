@@ -20,6 +20,7 @@ from harness.selection import Selection
 
 if TYPE_CHECKING:
     from harness.attribute import Attribution, Ledger
+    from harness.launch.rundir import Run
     from harness.trace import Source, Trace, Warning_
 
 #: Views of one recording; ``torch`` and ``both`` need a run folder.
@@ -32,7 +33,7 @@ WARM_UP_FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Request:
-    """What to report. ``details`` adds what only people read: outside work, warm-up, both passes."""
+    """What to report. ``details`` adds what people read: outside work, warm-up, both passes."""
 
     view: str = "ranges"
     policy: str = "autograd"
@@ -87,7 +88,7 @@ class Report:
     outside: tuple[Outside, ...] = ()
     warm_up: tuple[WarmUp, ...] = ()
     sides: pd.DataFrame | None = None
-    run: Mapping[str, Any] | None = None
+    run: Run | None = None
     selection: Selection = field(default_factory=Selection)
 
 
@@ -294,9 +295,7 @@ def _standing_out(
     much = (first_ns > WARM_UP_FACTOR * median) & (median > 0) & (rest["count"].to_numpy() > 1)
     return [
         (tuple(path), int(ns), int(middle))
-        for path, ns, middle in zip(
-            first["path"][much], first_ns[much], median[much], strict=True
-        )
+        for path, ns, middle in zip(first["path"][much], first_ns[much], median[much], strict=True)
     ]
 
 

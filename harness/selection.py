@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass
 
 
@@ -26,3 +27,8 @@ class Selection:
 
     def __bool__(self) -> bool:
         return self != Selection()
+
+
+def available() -> bool:
+    """Whether the engine can apply a Selection: the options appear only then."""
+    return importlib.util.find_spec("harness.select") is not None

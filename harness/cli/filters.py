@@ -6,7 +6,6 @@ They appear once the engine can apply them (``harness.select``).
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -14,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from harness.errors import UsageProblem
-from harness.selection import Selection
+from harness.selection import Selection, available
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +41,7 @@ _OPTIONS = (
 
 def filter_options(function: F) -> F:
     """Add the filters to a command; it gets them by name, for ``selection_from``."""
-    if importlib.util.find_spec("harness.select") is None:
+    if not available():
         return function
     for option in reversed(_OPTIONS):
         function = option(function)

@@ -27,7 +27,8 @@ def render(report: Report) -> Iterator[str]:
         "policy": report.policy,
         "ledger": report.ledger.as_dict() if report.ledger is not None else None,
     }
-    after: dict[str, Any] = {"warnings": [w.as_dict() for w in report.warnings], "view": report.view}
+    warnings = [w.as_dict() for w in report.warnings]
+    after: dict[str, Any] = {"warnings": warnings, "view": report.view}
     if report.sides is not None:
         after["side_by_side"] = records(report.sides)
     yield from _document(before, report.rows, after)

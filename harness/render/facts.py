@@ -9,86 +9,96 @@ from typing import TYPE_CHECKING, Any
 from harness.render.text import printable
 
 if TYPE_CHECKING:
+    from harness.launch.rundir import Run
     from harness.report import Report
     from harness.selection import Selection
 
-Run = Mapping[str, Any]
+_PRODUCERS = {"nsys": "Nsight Systems", "torch": "torch.profiler"}
 
 
 def title(report: Report) -> str:
     """``NAME · Nsight Systems 2025.3.1 · policy autograd``."""
     source = report.source
-    producer = source.producer or {"nsys": "Nsight Systems", "torch": "torch.profiler"}[source.kind]
-    parts = [printable(report.name), f"{printable(producer)} {printable(source.version or '')}"]
+    producer = f"{source.producer or _PRODUCERS[source.kind]} {source.version}".strip()
+    parts = [printable(report.name), printable(producer)]
     if report.ledger is not None:
         parts.append(f"policy {report.policy}")
-    return " · ".join(part.replace(UNNAMED_VERSION, "").strip() for part in parts)
-
-
-UNNAMED_VERSION = "(unnamed)"
+    return " · ".join(parts)
 
 
 def lines(report: Report) -> tuple[str, ...]:
-    """One line each: machine, versions, wall times, what was selected."""
-    run = report.run or {}
-    found = [
-        "" if run.get("complete", True) else "INCOMPLETE RUN: it was interrupted; figures are partial",
-        _machine(run, report.source.facts),
-        _wall_times(run),
-        describe(report.selection),
-    ]
+    """One line each: machine and versions, wall times, what went wrong, what was selected."""
+    run = report.run
+    found = [_machine(run, report.source.facts), describe(report.selection)]
+    if run is not None:
+        found += [_wall_times(run), *_trouble(run)]
     return tuple(line for line in found if line)
 
 
-def _machine(run: Run, recorded: Mapping[str, Any]) -> str:
-    versions = run.get("versions") or {}
-    gpus = run.get("gpu") or []
+def _machine(run: Run | None, recorded: Mapping[str, Any]) -> str:
+    gpus = run.gpu if run is not None else []
+    names = [str(gpu.get("name")) for gpu in gpus if gpu.get("name")] or _recorded_gpus(recorded)
     parts = []
-    names = [str(gpu.get("name", "")) for gpu in gpus if isinstance(gpu, Mapping)]
-    if not names:
-        names = [str(gpu) for gpu in recorded.get("gpus", []) if isinstance(gpu, str)]
     if names:
         same = len(set(names)) == 1 and len(names) > 1
-        parts.append(f"{len(names)} × {names[0]}" if same else ", ".join(names))
-    drivers = [gpu.get("driver") for gpu in gpus if isinstance(gpu, Mapping) and gpu.get("driver")]
-    if drivers:
-        parts.append(f"driver {drivers[0]}")
-    for key, label in (("cuda", "CUDA"), ("torch", "torch"), ("nsys", "nsys")):
-        if versions.get(key):
-            parts.append(f"{label} {versions[key]}")
-    if run.get("created"):
-        parts.append(f"recorded {str(run['created'])[:16].replace('T', ' ')}")
+        parts.append(f"{len(names)} x {names[0]}" if same else ", ".join(names))
+    parts += [f"driver {gpu['driver']}" for gpu in gpus[:1] if gpu.get("driver")]
+    if run is not None:
+        for key, label in (("cuda", "CUDA"), ("torch", "torch"), ("nsys", "nsys")):
+            if run.versions.get(key):
+                parts.append(f"{label} {run.versions[key]}")
+        if run.created:
+            parts.append(f"recorded {run.created[:16].replace('T', ' ')}")
     return printable(" · ".join(parts)) if parts else ""
 
 
+def _recorded_gpus(recorded: Mapping[str, Any]) -> list[str]:
+    gpus = recorded.get("gpus") or []
+    names = [gpu.get("name") if isinstance(gpu, Mapping) else gpu for gpu in gpus]
+    return [str(name) for name in names if name]
+
+
 def _wall_times(run: Run) -> str:
-    """How long each pass took, start-up included, and how much longer than the plain one."""
-    passes = {p["name"]: p for p in reversed(run.get("passes") or []) if p.get("duration_s")}
-    if not passes:
-        return ""
-    plain = passes.get("plain", {}).get("duration_s")
+    """How long each pass took, start-up included, and how many times the plain one."""
+    plain = run.duration_s("plain")
     parts = []
     for name in ("plain", "torch", "nsys"):
-        if name in passes:
-            seconds = passes[name]["duration_s"]
-            slower = f" ({seconds / plain:.2f}×)" if plain and name != "plain" else ""
-            parts.append(f"{name} {seconds:.1f} s{slower}")
-    return "Wall time of each pass: " + ", ".join(parts)
+        seconds = run.duration_s(name)
+        if seconds is None:
+            continue
+        slower = f" ({seconds / plain:.2f} x)" if plain and name != "plain" else ""
+        times = len(run.captures(name))
+        median = f", median of {times}" if times > 1 else ""
+        parts.append(f"{name} {seconds:.1f} s{slower}{median}")
+    return "Wall time of each pass: " + "; ".join(parts) if parts else ""
+
+
+def _trouble(run: Run) -> list[str]:
+    found = []
+    if not run.complete:
+        found.append("INCOMPLETE: this run was interrupted; what it recorded may be partial.")
+    for record in run.passes:
+        if record.exit_code:
+            found.append(f"The {record.name} pass exited with {record.exit_code}: see {record.log}")
+        found += [f"The {record.name} pass: {p.get('message', '')}" for p in record.problems]
+    found += [f"No {gap.get('pass', '?')} pass: {gap.get('reason', '')}" for gap in run.skipped]
+    return [printable(line) for line in found]
 
 
 def describe(selection: Selection) -> str:
     """What the filters keep, in words; empty without filters."""
     parts = []
     if selection.skip:
-        parts.append(f"without the first {selection.skip} of each path")
+        parts.append(f"without the first {selection.skip} instances of each path")
     if selection.steady:
         parts.append("steady instances only")
     if selection.time is not None:
         start, end = selection.time
         parts.append(f"from {_ns(start, 'the start')} to {_ns(end, 'the end')}")
-    for label, value in (("ranges matching", selection.range), ("kernels matching", selection.kernel)):
-        if value is not None:
-            parts.append(f"{label} {printable(value)}")
+    if selection.range is not None:
+        parts.append(f"ranges matching {printable(selection.range)}")
+    if selection.kernel is not None:
+        parts.append(f"kernels matching {printable(selection.kernel)}")
     for label, values in (
         ("domain", selection.domains),
         ("device", selection.devices),
@@ -105,8 +115,8 @@ def _ns(value: int | None, otherwise: str) -> str:
 
 def workload_device(run: Run | None) -> str:
     """``cpu``, ``cuda``, or empty when the workload did not say."""
-    workload = (run or {}).get("workload")
-    device = workload.get("device", "") if isinstance(workload, Mapping) else ""
+    workload = run.workload if run is not None else None
+    device = (workload or {}).get("device", "")
     if isinstance(device, Mapping):
         device = device.get("type", "")
     return str(device).split(":")[0]
@@ -114,7 +124,7 @@ def workload_device(run: Run | None) -> str:
 
 def workload_lines(run: Run | None) -> tuple[str, ...]:
     """PASS or FAIL, the element check, and prediction beside measurement."""
-    workload = (run or {}).get("workload")
-    if not isinstance(workload, Mapping):
+    workload = run.workload if run is not None else None
+    if not workload:
         return ()
     return ()

@@ -61,6 +61,12 @@ _RANGE_TIMES = (
     Spec("Total", "total_gpu_ns", duration),
     Spec("Busy", "busy_ns", duration, 1),
 )
+#: GPU ops that are not kernels: shown where a report has any, since their time counts too.
+_OTHER_OPS = (
+    Spec("Copies", "memcpys", count, 3),
+    Spec("Sets", "memsets", count, 2),
+    Spec("Graphs", "graphs", count, 8),
+)
 SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
     "names": ("Range", (*_THREAD, *_RANGE_TIMES)),
     "kernels": (
@@ -219,7 +225,8 @@ def _tail(record: Record) -> str:
 def cut_note(omitted: int) -> tuple[str, ...]:
     if not omitted:
         return ()
-    return (f"{plural(omitted, 'more row')} not shown (--top 0 shows all, --format csv writes all)",)
+    rows = plural(omitted, "more row")
+    return (f"{rows} not shown (--top 0 shows all, --format csv writes all)",)
 
 
 def range_grid(report: Report) -> Grid:
@@ -234,6 +241,7 @@ class Ranges:
         self.report = report
         self.rows = records(report.rows)
         self.gpu = report.ledger is None or report.ledger.gpu_ops > 0
+        self.specs = _range_specs(report) if self.gpu else ()
         self.sides = _by_path(report)
         self.footnotes: dict[str, int] = {}
         self.torch_only = self._torch_only()
@@ -250,8 +258,7 @@ class Ranges:
         return Grid("Range", self._columns(), tuple(body), self._notes())
 
     def _columns(self) -> tuple[Column, ...]:
-        specs = _RANGE_TIMES if self.gpu else ()
-        columns = [Column(s.heading, s.right, s.keep) for s in specs]
+        columns = [Column(s.heading, s.right, s.keep) for s in self.specs]
         if self.gpu:
             columns.append(Column("Share", keep=6))
         else:
@@ -281,7 +288,7 @@ class Ranges:
 
     def _gpu_cells(self, record: Record) -> tuple[str, ...]:
         whole = self.report.ledger.gpu_ns if self.report.ledger else 0
-        cells = tuple(spec.write(record[spec.column]) for spec in _RANGE_TIMES)
+        cells = tuple(spec.write(record[spec.column]) for spec in self.specs)
         return (*cells, share(record["total_gpu_ns"], whole))
 
     def _torch_cells(self, record: Record) -> tuple[tuple[str, ...], str]:
@@ -314,7 +321,8 @@ class Ranges:
         if self.torch_only:
             shown = ", ".join(self.torch_only[:3])
             rest = len(self.torch_only) - 3
-            notes.append(f"Only torch.profiler has: {shown}{f' and {rest} more' if rest > 0 else ''}")
+            more = f" and {rest} more" if rest > 0 else ""
+            notes.append(f"Only torch.profiler has: {shown}{more}")
         if self.report.sides is not None:
             notes.append(
                 "The nsys and torch columns are two executions of the program; Ratio is torch over"
@@ -323,6 +331,12 @@ class Ranges:
         if not self.rows:
             notes.append("No range was recorded.")
         return tuple(notes)
+
+
+def _range_specs(report: Report) -> tuple[Spec, ...]:
+    rows = report.rows
+    extra = tuple(s for s in _OTHER_OPS if s.column in rows.columns and rows[s.column].any())
+    return (*_RANGE_TIMES[:2], *extra, *_RANGE_TIMES[2:])
 
 
 def _cpu_cells(record: Record) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from harness.render import facts
 from harness.render.grids import range_grid, view_grid
 from harness.render.page import Column, Grid, Page, Row, Section
 from harness.render.text import count, duration, exact, plural, printable, printable_path, share
+from harness.selection import available
 
 if TYPE_CHECKING:
     from harness.attribute import Ledger
@@ -41,9 +42,7 @@ def page(report: Report) -> Page:
     )
 
 
-def several_page(
-    reports: list[Report], failures: list[Failure], grid: Grid, policy: str
-) -> Page:
+def several_page(reports: list[Report], failures: list[Failure], grid: Grid, policy: str) -> Page:
     """The page of several reports: one table, then a ledger line for each report."""
     sections = [_ledgers(reports)] if reports else []
     if failures:
@@ -69,7 +68,7 @@ def _no_gpu(report: Report) -> Section | None:
     if device == "cpu":
         lines.append("The workload ran on the CPU: there was no GPU work to record.")
     elif known is None:
-        lines.append("The program launched none while it was recorded, or the recording left CUDA out.")
+        lines.append("The program launched none while recorded, or the recording left CUDA out.")
     return Section("No GPU op was recorded.", tuple(lines))
 
 
@@ -81,9 +80,11 @@ def _workload(report: Report) -> Section | None:
 def _ledger_section(ledger: Ledger | None) -> Section | None:
     if ledger is None or not ledger.gpu_ops:
         return None
-    entries = [("attributed", ledger.attributed_ns, ledger.attributed_ops, _by_rule(ledger))]
-    entries.append(("outside", ledger.outside_ns, ledger.outside_ops, "launched with no range open"))
-    entries.append(("unlinked", ledger.unlinked_ns, ledger.unlinked_ops, "no launch record"))
+    entries = [
+        ("attributed", ledger.attributed_ns, ledger.attributed_ops, _by_rule(ledger)),
+        ("outside", ledger.outside_ns, ledger.outside_ops, "launched with no range open"),
+        ("unlinked", ledger.unlinked_ns, ledger.unlinked_ops, "no launch record"),
+    ]
     if ledger.hidden_ops:
         entries.append(("hidden", ledger.hidden_ns, ledger.hidden_ops, "left out by the filter"))
     total = sum(ns for _, ns, _, _ in entries)
@@ -135,14 +136,15 @@ def _warm_up(report: Report) -> Section | None:
     if not report.warm_up:
         return None
     lines = [
-        f"{printable_path(warm.path)}: first {duration(warm.first_ns).strip()} of {warm.measure} time,"
-        f" then {duration(warm.median_ns).strip()} (median)"
+        f"{printable_path(warm.path)}: first {duration(warm.first_ns).strip()} of {warm.measure}"
+        f" time, then {duration(warm.median_ns).strip()} (median)"
         for warm in report.warm_up[:MAX_WARM_UP]
     ]
     rest = len(report.warm_up) - MAX_WARM_UP
     if rest > 0:
         lines.append(f"and {plural(rest, 'more path')}")
-    lines.append("Totals include it.")
+    hint = " (--skip 1 leaves it out)" if available() else ""
+    lines.append(f"Totals include it{hint}.")
     return Section("Warm-up: first instances stand out", tuple(lines))
 
 

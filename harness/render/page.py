@@ -29,7 +29,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table whose first column, ``heading``, holds the rows' names; ``columns`` are the others."""
+    """A table: the rows' names under ``heading``, then ``columns``."""
 
     heading: str
     columns: tuple[Column, ...]

@@ -23,7 +23,7 @@ _TONES = {"": "", "dim": "dim", "warn": "yellow", "head": "bold", "bad": "red"}
 
 @dataclass(frozen=True)
 class Style:
-    """How to print: columns of the terminal, colour, and whether its encoding has more than ASCII."""
+    """The terminal: how wide, coloured or not, and whether its encoding has more than ASCII."""
 
     width: int = 100
     color: bool = False
@@ -67,7 +67,7 @@ def _print_page(console: Console, page: Page) -> None:
 
 def _print_section(console: Console, section: Section) -> None:
     if section.title:
-        _line(console, section.title, "bold" if not section.tone else f"bold {_TONES[section.tone]}")
+        _line(console, section.title, f"bold {_TONES[section.tone]}".strip())
     for line in section.lines:
         _line(console, f"  {line}")
     if section.grid is not None:

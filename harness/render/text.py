@@ -15,7 +15,7 @@ _UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 #: Turn the direction of text around it: a name could disguise the rest of its line.
 _BIDI = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_TO_ASCII = str.maketrans({"µ": "u", "…": "~", "×": "x", "·": "-", "–": "-", "—": "-", "─": "-"})
+_TO_ASCII = str.maketrans({"µ": "u", "…": "~", "·": "-"})
 
 
 def duration(ns: float | int | None) -> str:
