@@ -13,8 +13,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+
 from harness.errors import ExitCode, HarnessError, ToolMissing
 
 SOURCE_NAME = "fused_chain.cu"
@@ -85,7 +87,8 @@ def load(device: str) -> None:
                 exit_code=ExitCode.INTERNAL,
             )
         return
-    torch.ops.load_library(str(build(flavour)))
+    load_library: Any = torch.ops.load_library  # untyped in torch
+    load_library(str(build(flavour)))
     _loaded = flavour
 
 
