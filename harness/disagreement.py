@@ -13,6 +13,9 @@ TOLERANCE = 0.03
 #: Ranges that all scale alike within this are explained by the clock.
 SCALE_SPREAD = 0.02
 
+#: The device's timestamps tick every 32 ns: an op's time is not known better than a few ticks.
+SHORT_NS = 100
+
 NSYS, TORCH = "nsys", "torch.profiler"
 
 
@@ -252,6 +255,17 @@ def _copies_time(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
     return "copies", "kernel times agree; memory copies or sets took different times"
 
 
+def _short(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
+    ops = nsys.kernels + nsys.memcpys + nsys.memsets + nsys.graph_launches
+    if not ops or abs(nsys.total_gpu_ns - torch.total_gpu_ns) / ops > SHORT_NS:
+        return None
+    return (
+        "short-ops",
+        f"GPU ops of {_us(nsys.total_gpu_ns // ops)} on average: the times differ by less than"
+        f" {SHORT_NS} ns an op",
+    )
+
+
 def _varies(nsys: Measures, torch: Measures, _: Whole) -> Reason:
     spreads = [_spread(m) for m in (nsys, torch) if len(m.each) > 2]
     within = f"; instances vary by {100 * max(spreads):.1f} % within one" if spreads else ""
@@ -279,6 +293,7 @@ _TIME_CHECKS: tuple[Check, ...] = (
     _clock,
     _first_instance_time,
     _other_kernels,
+    _short,
     _copies_time,
     _varies,
 )

@@ -242,6 +242,7 @@ class Ranges:
         self.rows = records(report.rows)
         self.gpu = report.ledger is None or report.ledger.gpu_ops > 0
         self.specs = _range_specs(report) if self.gpu else ()
+        self.joined = report.sides is not None
         self.sides = _by_path(report)
         self.footnotes: dict[str, int] = {}
         self.torch_only = self._torch_only()
@@ -263,7 +264,7 @@ class Ranges:
             columns.append(Column("Share", keep=6))
         else:
             columns += [Column("Inst"), Column("CPU"), Column("CPU/inst")]
-        if self.sides:
+        if self.joined:
             columns += [
                 Column("torch: kernels"),
                 Column("torch: total", keep=7),
@@ -280,7 +281,7 @@ class Ranges:
         name = row_name("ranges", record) if flat else qualified(record)
         cells = self._gpu_cells(record) if self.gpu else _cpu_cells(record)
         note = ""
-        if self.sides:
+        if self.joined:
             torch, note = self._torch_cells(record)
             cells += torch
         depth = 0 if flat else len(record["path"]) - 1 + deeper
@@ -323,7 +324,7 @@ class Ranges:
             rest = len(self.torch_only) - 3
             more = f" and {rest} more" if rest > 0 else ""
             notes.append(f"Only torch.profiler has: {shown}{more}")
-        if self.report.sides is not None:
+        if self.joined:
             notes.append(
                 "The nsys and torch columns are two executions of the program; Ratio is torch over"
                 " nsys."
