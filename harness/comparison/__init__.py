@@ -37,8 +37,9 @@ def compare(
     from pathlib import Path
 
     from harness.comparison.inputs import common_source, side
+    from harness.selection import Selection
 
-    options = Options(policy, threshold, skip, measure, by, force)
+    options = Options(policy, threshold, Selection(skip=skip), measure, by, force)
     folders = [Path(given) for given in (base, new) if isinstance(given, str | Path)]
     source = common_source(folders) if len(folders) == 2 else "auto"
     return build(side(base, options, source=source), side(new, options, source=source), options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import facts
 from harness.comparison.explain import explain, summarise
@@ -14,6 +14,7 @@ from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
 from harness.comparison.verdict import Verdict, decide, percent
 from harness.errors import UnreadableReport
+from harness.selection import Selection
 from harness.trace import Warning_
 
 DEFAULT_THRESHOLD = 0.01
@@ -26,7 +27,7 @@ class Options:
 
     policy: str = "autograd"
     threshold: float = DEFAULT_THRESHOLD
-    skip: int = 0
+    selection: Selection = field(default_factory=Selection)
     measure: str = "gpu"
     by: str = "ranges"
     force: bool = False

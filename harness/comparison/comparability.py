@@ -6,6 +6,8 @@ Facts come from run.json where there is one, else from what the recording says o
 
 from __future__ import annotations
 
+import re
+import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,11 +15,17 @@ from harness.comparison.result import Fact
 from harness.comparison.sides import Side
 
 #: Clocks further apart than this are a difference.
-_CLOCK_TOLERANCE = 0.01
+_CLOCK_TOLERANCE = 0.03
+#: A GPU whose clock is below this part of its limit had already gone idle.
+_AT_WORK = 0.5
 #: Slow-downs by the profiler further apart than this (of the plain time) are a difference.
 _OVERHEAD_TOLERANCE = 0.25
 #: A value that captures of one side do not share.
 MIXED = "differs between captures"
+
+#: Bits of nvidia-smi's clocks_throttle_reasons that slow work down; the rest (idle, an
+#: application's own setting) do not.
+_SLOWED = {0x04: "power cap", 0x28: "hardware or heat", 0x40: "heat", 0x80: "power brake"}
 
 _VERSIONS = {"driver": "driver", "cuda": "CUDA", "torch": "torch", "nsys": "nsys"}
 
@@ -51,7 +59,9 @@ def _collect(side: Side) -> dict[str, str]:
         out["driver"] = _text(gpus[0].get("driver"))
     if not out["nsys"]:
         out["nsys"] = _one(c.source.version for c in side.captures if c.source.kind == "nsys")
-    out["clocks"] = _clocks(gpus)
+    out |= _limits(gpus)
+    out["clocks"] = _clock(run, gpus)
+    out["throttling"] = _throttling(run)
     out |= _workload(_mapping(run.get("workload")))
     out["overhead"] = _overhead(run)
     return {name: value for name, value in out.items() if value}
@@ -80,14 +90,46 @@ def _uuid(value: Any) -> str:
     return _text(value).lower().removeprefix("gpu-")
 
 
-def _clocks(gpus: list[Mapping[str, Any]]) -> str:
-    """The clocks GPU work ran at, where somebody looked: ``1980 MHz``."""
-    for gpu in gpus:
-        clocks = gpu.get("clocks")
-        sm = clocks.get("sm") if isinstance(clocks, Mapping) else gpu.get("clock_sm")
-        if sm:
-            return _text(sm)
-    return ""
+def _limits(gpus: list[Mapping[str, Any]]) -> dict[str, str]:
+    """What the GPUs were allowed: locking clocks or capping power changes every kernel."""
+    named = {"SM clock limit": ("clock_sm_max_mhz", "MHz"), "power limit": ("power_limit_w", "W")}
+    return {
+        name: ", ".join(f"{_text(gpu[key])} {unit}" for gpu in gpus if gpu.get(key))
+        for name, (key, unit) in named.items()
+    }
+
+
+def _throttling(run: Mapping[str, Any]) -> str:
+    """Whether a GPU slowed itself down right after any recorded pass; "" when nobody looked."""
+    reasons = [
+        int(_text(state.get("throttle_reasons")), 16)
+        for item in _passes(run)
+        for state in item.get("gpu_after") or []
+        if isinstance(state, Mapping) and re.fullmatch("0x[0-9a-fA-F]+", _text(state.get("throttle_reasons")))
+    ]
+    if not reasons:
+        return ""
+    names = [name for bits, name in _SLOWED.items() if any(value & bits for value in reasons)]
+    return ", ".join(names) or "none"
+
+
+def _clock(run: Mapping[str, Any], gpus: list[Mapping[str, Any]]) -> str:
+    """Median SM clock right after the recorded passes, if the GPU was still at work then: an idle
+    GPU's clock says nothing about the program."""
+    limit = max((float(g["clock_sm_max_mhz"]) for g in gpus if g.get("clock_sm_max_mhz")), default=0.0)
+    seen = [
+        float(state["clock_sm_mhz"])
+        for item in _passes(run)
+        if item.get("name") == "nsys"
+        for state in item.get("gpu_after") or []
+        if isinstance(state, Mapping) and isinstance(state.get("clock_sm_mhz"), int | float)
+    ]
+    busy = [clock for clock in seen if clock >= _AT_WORK * limit > 0]
+    return f"{statistics.median(busy):.0f} MHz" if busy else ""
+
+
+def _passes(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [item for item in run.get("passes") or [] if isinstance(item, Mapping)]
 
 
 def _workload(workload: Mapping[str, Any]) -> dict[str, str]:
@@ -102,8 +144,8 @@ def _shape(value: Any) -> str:
 def _overhead(run: Mapping[str, Any]) -> str:
     """How many times longer the nsys pass took than the plain one."""
     seconds: dict[str, list[float]] = {}
-    for item in run.get("passes") or []:
-        if isinstance(item, Mapping) and isinstance(item.get("duration_s"), int | float):
+    for item in _passes(run):
+        if isinstance(item.get("duration_s"), int | float):
             seconds.setdefault(_text(item.get("name")), []).append(float(item["duration_s"]))
     if not seconds.get("plain") or not seconds.get("nsys"):
         return ""

@@ -38,6 +38,8 @@ def _replaced(old: Uses, now: Uses) -> list[str]:
     appeared = _by_time({name: use for name, use in now.items() if name not in old})
     if vanished and appeared:
         word = telling_word(appeared, vanished)
+        if set(map(short, appeared)) == set(map(short, vanished)):
+            return [f"now runs other instantiations of {listed(appeared)}"]
         instead = f"{listed(appeared)} instead of {listed(vanished)}"
         return [f"now runs {word} kernels ({instead})" if word else f"now runs {instead}"]
     if appeared:
@@ -109,7 +111,9 @@ def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) ->
     missing = _coming_and_going(rows)
     parts += missing
     unsure = sum(row.verdict == "unsure" for row in rows)
-    if not heads:
+    if not any(row.ratio for row in rows):
+        parts.insert(0, "no range is on both sides")
+    elif not heads:
         same = sum(row.verdict == "same" for row in rows)
         parts.insert(0, f"no change found: {same} of {len(rows)} the same within ±{percent(threshold)}")
     if unsure:

@@ -161,11 +161,10 @@ def _load(path: str | Path) -> Trace:
 def _reduce(trace: Trace, options: Options) -> Capture:
     found = trace.attribute(policy=options.policy)
     found.ledger  # noqa: B018 - a ledger that does not balance stops the command
-    if options.skip:
+    if options.selection:
         from harness import select
-        from harness.selection import Selection
 
-        found = select.apply(found, Selection(skip=options.skip))
+        found = select.apply(found, options.selection)
     return capture(found, measure=options.measure, by=options.by)
 
 

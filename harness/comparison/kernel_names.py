@@ -6,9 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from harness.names import short_kernel_name
+
 #: Kernels that only say how they walk memory; the functor in their template says what they do.
 _WALKERS = re.compile(r"elementwise_kernel|reduce_kernel|multi_tensor_apply|distribution_")
-_FUNCTOR = re.compile(r"\b(?:at::native::)?(\w*(?:Functor|Impl|Ops?|_kernel_cuda)\w*)\b")
+_FUNCTOR = re.compile(r"\b(\w*(?:Functor|Impl|launch_|_kernel_cuda)\w*)\b")
+#: Functors that only bind an argument of another one.
+_BINDERS = ("AUnaryFunctor", "BUnaryFunctor", "BinaryFunctor")
 #: What names of library kernels say about themselves, most telling first.
 _WORDS = {
     "tf32": "tf32",
@@ -35,13 +39,12 @@ LONGEST = 48
 def short(demangled: str) -> str:
     """``void at::native::elementwise<...>(int)`` -> ``elementwise``; a generic kernel also names
     its functor: ``vectorized_elementwise_kernel (CUDAFunctor_add)``."""
-    head, _, inside = demangled.partition("<")
-    head = head.partition("(")[0].removeprefix("void ").strip()
-    name = head.rpartition("::")[2] or demangled
+    name = short_kernel_name(demangled)
     if _WALKERS.search(name):
-        functor = _FUNCTOR.search(inside)
-        if functor:
-            return f"{name} ({functor[1]})"
+        inside = demangled.partition("<")[2]
+        functor = next((f for f in _FUNCTOR.findall(inside) if f not in _BINDERS), "")
+        if functor and functor != name:
+            return f"{name} ({functor})"
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 

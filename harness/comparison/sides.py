@@ -101,15 +101,14 @@ class Side:
         return {name: KernelUse(count / n, ns / n) for name, (count, ns) in sums.items()}
 
 
-def capture(found: Attribution, *, skip: int = 0, measure: str = "gpu", by: str = "ranges") -> Capture:
-    """Reduce one attributed trace. ``skip`` drops the first instances of every path (for kernels:
-    the first executions)."""
+def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> Capture:
+    """Reduce one attributed trace."""
     instances = summarise.instances(found)
     closed = instances[~instances["open"].astype(bool)]
     if by == "kernels":
-        values = _kernel_values(found, skip)
+        values = _kernel_values(found)
     else:
-        values = _range_values(closed, MEASURES[measure], skip)
+        values = _range_values(closed, MEASURES[measure])
     return Capture(
         values=values,
         kernels=_kernel_use(found, instances),
@@ -135,21 +134,21 @@ def _keys(frame: pd.DataFrame, columns: Sequence[str], rows: list[int]) -> list[
     return [Key(tuple(path), *map(str, rest)) for path, *rest in zip(*picked, strict=True)]
 
 
-def _split(values: Floats, codes: npt.NDArray[Any], groups: int, skip: int) -> list[Floats]:
+def _split(values: Floats, codes: npt.NDArray[Any], groups: int) -> list[Floats]:
     order = np.argsort(codes, kind="stable")
     bounds = np.searchsorted(codes[order], np.arange(1, groups))
-    return [part[skip:] for part in np.split(values[order], bounds)] if groups else []
+    return np.split(values[order], bounds) if groups else []
 
 
-def _range_values(closed: pd.DataFrame, column: str, skip: int) -> dict[Key, Floats]:
+def _range_values(closed: pd.DataFrame, column: str) -> dict[Key, Floats]:
     columns = ("path", "domain", "style")
     codes, first = _groups(closed, columns)
     values = closed[column].to_numpy().astype(np.float64)
-    parts = _split(values, codes, len(first), skip)
+    parts = _split(values, codes, len(first))
     return dict(zip(_keys(closed, columns, first), parts, strict=True))
 
 
-def _kernel_values(found: Attribution, skip: int) -> dict[Key, Floats]:
+def _kernel_values(found: Attribution) -> dict[Key, Floats]:
     ops = summarise.ops(found, names="demangled")
     ops = ops[(ops["kind"] == "kernel") & ops["rule"].isin(["thread", "autograd", "process"])]
     # An op knows its innermost path but not that path's domain or style.
@@ -157,7 +156,7 @@ def _kernel_values(found: Attribution, skip: int) -> dict[Key, Floats]:
     columns = ("path", "domain", "style", "name")
     codes, first = _groups(frame, columns)
     values = (frame["end_ns"] - frame["start_ns"]).to_numpy().astype(np.float64)
-    parts = _split(values, codes, len(first), skip)
+    parts = _split(values, codes, len(first))
     return dict(zip(_keys(frame, columns, first), parts, strict=True))
 
 
