@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""The tables of an nsys SQLite export: which exist, what to select, what their codes mean.
+
+Tables are lazy (absent when empty) and columns come and go between versions, so everything is
+probed; nothing depends on a version number. Seen: 2021.2, 2022.4, 2023.4, 2024.x, 2025.x, 2026.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from harness.readers.columns import Database, Query
+
+NVTX = "NVTX_EVENTS"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+
+#: Table of each kind of GPU op, in the order of ``trace.KINDS``.
+OP_TABLES = {"kernel": KERNEL, "memcpy": MEMCPY, "memset": MEMSET, "graph": GRAPH}
+#: Columns that name an op, as ids.
+OP_NAMES = {
+    "kernel": ("demangledName", "shortName", "mangledName"),
+    "memcpy": ("copyKind",),
+    "memset": (),
+    "graph": ("graphId",),
+}
+#: At least one of these is in every export, whatever was recorded.
+_MARKS = ("StringIds", NVTX, RUNTIME, KERNEL, "ANALYSIS_DETAILS", "META_DATA_EXPORT")
+
+#: eventType of NVTX_EVENTS: ranges, and the same as imported from NVTXT files.
+PUSH_POP, START_END = (59, 70), (60, 71)
+DOMAIN = 75
+
+# What ENUM_CUDA_MEMCPY_OPER says; exports before 2023 have no such table.
+_COPY_LABELS = {
+    0: "Unknown",
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+    11: "Unified Host-to-Device",
+    12: "Unified Device-to-Host",
+    13: "Unified Device-to-Device",
+}
+
+
+def is_export(db: Database) -> bool:
+    """Does the file look like an nsys export?"""
+    return any(mark in db.tables for mark in _MARKS)
+
+
+def ranges_query(db: Database) -> Query | None:
+    """start, end, closed, type, tid, text_id, domain and the text of every range."""
+    if not db.has(NVTX, "start", "end", "eventType", "globalTid"):
+        return None
+    types = ", ".join(map(str, PUSH_POP + START_END))
+    return Query(
+        NVTX,
+        {
+            "start": "start",
+            "end": "coalesce(end, start)",
+            "closed": "end IS NOT NULL",
+            "type": "eventType",
+            "tid": "globalTid",
+            "text_id": _optional(db, NVTX, "textId", -1),
+            "domain": _optional(db, NVTX, "domainId", 0),
+        },
+        # The type first: `end` is NULL in marks, categories and domains as well.
+        where=f"eventType IN ({types}) AND globalTid IS NOT NULL AND start IS NOT NULL",
+        text="coalesce(text, '')" if db.has(NVTX, "text") else "",
+        narrow=frozenset({"closed", "type"}),
+    )
+
+
+def launches_query(db: Database) -> Query | None:
+    """start, end, tid, correlation and name of every CUDA API call that could own GPU work."""
+    if not db.has(RUNTIME, "start", "end", "globalTid", "correlationId", "nameId"):
+        return None
+    return Query(
+        RUNTIME,
+        {
+            "start": "start",
+            "end": "end",
+            "tid": "globalTid",
+            "correlation": "correlationId",
+            "name": "nameId",
+        },
+        where="globalTid IS NOT NULL AND correlationId IS NOT NULL "
+        "AND start IS NOT NULL AND end IS NOT NULL AND nameId IS NOT NULL",
+    )
+
+
+def ops_query(db: Database, kind: str) -> Query | None:
+    """The GPU ops of one kind; -1 stands for NULL and for columns that this export lacks."""
+    table = OP_TABLES[kind]
+    if not db.has(table, "start", "end"):
+        return None
+    columns = {
+        "start": "start",
+        "end": "end",
+        "pid": _optional(db, table, "globalPid", -1),
+        "correlation": _optional(db, table, "correlationId", -1),
+        "device": _optional(db, table, "deviceId", -1),
+        "context": _optional(db, table, "contextId", -1),
+        "stream": _optional(db, table, "streamId", -1),
+    }
+    if kind in ("memcpy", "memset"):
+        columns["bytes"] = _optional(db, table, "bytes", -1)
+    if kind != "graph":
+        columns["graph_node"] = _optional(db, table, "graphNodeId", -1)
+    columns |= {name: _optional(db, table, name, -1) for name in OP_NAMES[kind]}
+    return Query(
+        table,
+        columns,
+        where="start IS NOT NULL AND end IS NOT NULL",
+        narrow=frozenset({"device", "context"}),
+    )
+
+
+def nodes_query(db: Database) -> Query | None:
+    """time, tid, node and original of every graph node made.
+
+    Until 2023.4 node rows are in CUDA_GRAPH_EVENTS; from 2024.2 that name holds graphs.
+    """
+    for table in ("CUDA_GRAPH_NODE_EVENTS", "CUDA_GRAPH_EVENTS"):
+        if db.has(table, "start", "globalTid", "graphNodeId"):
+            return Query(
+                table,
+                {
+                    "time": "start",
+                    "tid": "globalTid",
+                    "node": "graphNodeId",
+                    "original": _optional(db, table, "originalGraphNodeId", -1),
+                },
+                where="graphNodeId IS NOT NULL AND globalTid IS NOT NULL AND start IS NOT NULL",
+            )
+    return None
+
+
+def strings(db: Database, ids: Iterable[int]) -> dict[int, str]:
+    """The strings of these ids; an id without a string is left out."""
+    found: dict[int, str] = {}
+    if not db.has("StringIds", "id", "value"):
+        return found
+    wanted = list(ids)
+    for i in range(0, len(wanted), 500):
+        some = ", ".join(str(int(j)) for j in wanted[i : i + 500])
+        found.update(db.rows(f"SELECT id, value FROM StringIds WHERE id IN ({some})"))
+    return found
+
+
+def copy_labels(db: Database) -> dict[int, str]:
+    """What each copyKind is called."""
+    labels = dict(_COPY_LABELS)
+    if db.has("ENUM_CUDA_MEMCPY_OPER", "id", "label"):
+        labels.update(
+            db.rows("SELECT id, label FROM ENUM_CUDA_MEMCPY_OPER WHERE label IS NOT NULL")
+        )
+    return labels
+
+
+def domain_names(db: Database) -> dict[tuple[int, int], str]:
+    """(process, domainId) -> name. Ids repeat across processes and mean other domains there."""
+    if not db.has(NVTX, "eventType", "globalTid", "domainId"):
+        return {}
+    text_id = "textId" if db.has(NVTX, "textId") else "NULL"
+    text = "text" if db.has(NVTX, "text") else "NULL"
+    value = (
+        f"(SELECT value FROM StringIds WHERE id = {text_id})" if "StringIds" in db.tables else text
+    )
+    return {
+        (tid >> 24, domain): name
+        for tid, domain, name in db.rows(
+            f"SELECT globalTid, domainId, coalesce({value}, {text}, '') FROM {NVTX} "
+            f"WHERE eventType = {DOMAIN} AND globalTid IS NOT NULL AND domainId IS NOT NULL"
+        )
+        if name
+    }
+
+
+def thread_names(db: Database, processes: set[int]) -> dict[int, str]:
+    """globalTid -> name of the named threads of ``processes`` (the table lists the whole host)."""
+    if not db.has("ThreadNames", "nameId", "globalTid"):
+        return {}
+    priority = "priority" if db.has("ThreadNames", "priority") else "0"
+    rows = [
+        (tid, name)
+        for tid, name in db.rows(
+            "SELECT globalTid, nameId FROM ThreadNames "
+            f"WHERE globalTid IS NOT NULL AND nameId IS NOT NULL ORDER BY {priority}, rowid"
+        )
+        if tid >> 24 in processes
+    ]
+    text = strings(db, {name for _, name in rows})
+    return {tid: text.get(name, "") for tid, name in rows}
+
+
+def capture_end(db: Database) -> int | None:
+    """The capture's duration, which nsys writes as the end of ranges that never closed."""
+    if not db.has("ANALYSIS_DETAILS", "duration"):
+        return None
+    value: Any = db.rows("SELECT max(duration) FROM ANALYSIS_DETAILS")[0][0]
+    return value if isinstance(value, int) else None
+
+
+def _optional(db: Database, table: str, column: str, otherwise: int) -> str:
+    return f"coalesce({column}, {otherwise})" if db.has(table, column) else str(otherwise)
