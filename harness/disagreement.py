@@ -16,6 +16,9 @@ SCALE_SPREAD = 0.02
 #: The device's timestamps tick every 32 ns: an op's time is not known better than a few ticks.
 SHORT_NS = 100
 
+#: Ranges that PyTorch opens under its profiler only.
+TORCH_OWN = ("ProfilerStep#", "Optimizer.")
+
 NSYS, TORCH = "nsys", "torch.profiler"
 
 
@@ -92,10 +95,13 @@ def common_scale(pairs: Iterable[tuple[Measures | None, Measures | None]]) -> fl
     return middle if alike and abs(middle - 1) > TOLERANCE else None
 
 
-def explain(nsys: Measures | None, torch: Measures | None, whole: Whole) -> Reason:
-    """(code, sentence), both empty where counts are equal and times within TOLERANCE."""
+def explain(nsys: Measures | None, torch: Measures | None, whole: Whole, name: str = "") -> Reason:
+    """(code, sentence), both empty where counts are equal and times within TOLERANCE.
+
+    ``name`` is the range's own: some are known to be torch.profiler's.
+    """
     if nsys is None or torch is None:
-        return _only_one(nsys, torch)
+        return _only_one(nsys, torch, name)
     if _counts(nsys) != _counts(torch):
         checks = _COUNT_CHECKS
     elif _apart(nsys.total_gpu_ns, torch.total_gpu_ns):
@@ -115,9 +121,11 @@ def _apart(nsys_ns: float, torch_ns: float) -> bool:
     return abs(torch_ns / nsys_ns - 1) > TOLERANCE
 
 
-def _only_one(nsys: Measures | None, torch: Measures | None) -> Reason:
+def _only_one(nsys: Measures | None, torch: Measures | None, name: str) -> Reason:
     if nsys is None and torch is None:
         return AGREED
+    if nsys is None and name.startswith(TORCH_OWN):
+        return "torch-own", "torch.profiler adds this range itself"
     have, lack = (NSYS, TORCH) if torch is None else (TORCH, NSYS)
     return "missing-range", f"only {have} has this range; {lack} did not record it"
 

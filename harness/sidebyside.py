@@ -173,7 +173,7 @@ def compare(nsys: Side, torch: Side) -> pd.DataFrame:
 def _row(
     path: Path, nsys: Measures | None, torch: Measures | None, whole: Whole
 ) -> tuple[Any, ...]:
-    code, reason = disagreement.explain(nsys, torch, whole)
+    code, reason = disagreement.explain(nsys, torch, whole, path[-1])
     ratio = None
     if nsys is not None and torch is not None:
         ratio = disagreement.ratio(nsys.total_gpu_ns, torch.total_gpu_ns)

@@ -59,7 +59,9 @@ def page(comparison: Comparison, *, top: int = TABLE_ROWS, outcome: Outcome | No
 
 
 def _unit(comparison: Comparison) -> str:
-    counts = f"{comparison.base['captures']} against {plural(comparison.new['captures'], 'capture')}"
+    counts = (
+        f"{comparison.base['captures']} against {plural(comparison.new['captures'], 'capture')}"
+    )
     what = "GPU time" if comparison.measure == "gpu" else "CPU time"
     each = "execution" if comparison.by == "kernels" else "instance"
     return f"{counts} · {what} of one {each}, median · policy {comparison.policy}"
@@ -74,7 +76,9 @@ def _grid(comparison: Comparison, top: int) -> Grid:
     shown = comparison.items[:top] if top else comparison.items
     rest = len(comparison.items) - len(shown)
     notes = ["Most changed first. Ratio is new over base; p is corrected for all rows; n counts"]
-    notes[0] += " captures." if all(r.unit != "instance" for r in shown) else " the sample's values."
+    notes[0] += (
+        " captures." if all(r.unit != "instance" for r in shown) else " the sample's values."
+    )
     if rest:
         notes.insert(0, f"{plural(rest, 'more row')} (--top 0 shows all)")
     heading = "Kernel" if comparison.by == "kernels" else "Range"
@@ -150,8 +154,12 @@ def _differences(comparison: Comparison) -> Section | None:
     if not lines:
         return None
     if comparison.blocked:
-        lines.append("Each could explain a change by itself: no verdicts. --force gives them anyway.")
-    return Section("Differs between the runs", tuple(lines), tone="bad" if comparison.blocked else "")
+        lines.append(
+            "Each could explain a change by itself: no verdicts. --force gives them anyway."
+        )
+    return Section(
+        "Differs between the runs", tuple(lines), tone="bad" if comparison.blocked else ""
+    )
 
 
 def _warnings(comparison: Comparison) -> Section | None:

@@ -23,6 +23,8 @@ def title(report: Report) -> str:
     parts = [printable(report.name), printable(producer)]
     if report.ledger is not None:
         parts.append(f"policy {report.policy}")
+    if report.run is not None and report.run.created:
+        parts.append(f"recorded {printable(report.run.created[:16].replace('T', ' '))}")
     return " · ".join(parts)
 
 
@@ -44,11 +46,9 @@ def _machine(run: Run | None, recorded: Mapping[str, Any]) -> str:
         parts.append(f"{len(names)} x {names[0]}" if same else ", ".join(names))
     parts += [f"driver {gpu['driver']}" for gpu in gpus[:1] if gpu.get("driver")]
     if run is not None:
-        for key, label in (("cuda", "CUDA"), ("torch", "torch"), ("nsys", "nsys")):
+        for key, label in (("cuda", "CUDA"), ("torch", "torch"), ("python", "Python")):
             if run.versions.get(key):
                 parts.append(f"{label} {run.versions[key]}")
-        if run.created:
-            parts.append(f"recorded {run.created[:16].replace('T', ' ')}")
     return printable(" · ".join(parts)) if parts else ""
 
 
@@ -115,16 +115,44 @@ def _ns(value: int | None, otherwise: str) -> str:
 
 def workload_device(run: Run | None) -> str:
     """``cpu``, ``cuda``, or empty when the workload did not say."""
+    machine = _part(run, "machine")
+    return str(machine.get("device", "")).split(":")[0]
+
+
+def _part(run: Run | None, key: str) -> Mapping[str, Any]:
     workload = run.workload if run is not None else None
-    device = (workload or {}).get("device", "")
-    if isinstance(device, Mapping):
-        device = device.get("type", "")
-    return str(device).split(":")[0]
+    part = (workload or {}).get(key)
+    return part if isinstance(part, Mapping) else {}
 
 
-def workload_lines(run: Run | None) -> tuple[str, ...]:
-    """PASS or FAIL, the element check, and prediction beside measurement."""
+def workload_lines(run: Run | None, measured: float | None) -> tuple[str, ...]:
+    """PASS or FAIL, the element check, and the byte model's prediction beside what was measured.
+
+    ``measured`` is the eager over the fused chain's device time in the table above.
+    """
     workload = run.workload if run is not None else None
     if not workload:
         return ()
-    return ()
+    lines = [_verdict(workload)]
+    model = _part(run, "byte_model")
+    if model.get("predicted_ratio") and model.get("measured_ratio"):
+        here = f", {measured:.2f} in the ranges above" if measured else ""
+        lines.append(
+            f"eager over fused chain: {model['predicted_ratio']:.2f} predicted by the bytes they"
+            f" move, {model['measured_ratio']:.2f} measured by the workload{here}"
+        )
+    return tuple(line for line in lines if line)
+
+
+def _verdict(workload: Mapping[str, Any]) -> str:
+    if "passed" not in workload:
+        return ""
+    shape = " x ".join(str(size) for size in workload.get("shape") or [])
+    tf32 = " with TF32" if workload.get("tf32") else ""
+    checks = [
+        f"{check.get('name')} outside the tolerance in {check.get('outside')} of"
+        f" {check.get('elements')} elements"
+        for check in workload.get("checks") or []
+    ]
+    told = ", ".join([f"{shape} {workload.get('dtype', '')}{tf32}".strip(), *checks])
+    return f"{'PASS' if workload['passed'] else 'FAIL'}: {told}"

@@ -73,8 +73,17 @@ def _no_gpu(report: Report) -> Section | None:
 
 
 def _workload(report: Report) -> Section | None:
-    lines = facts.workload_lines(report.run)
+    lines = facts.workload_lines(report.run, _chain_ratio(report))
     return Section("The workload's own results", lines) if lines else None
+
+
+def _chain_ratio(report: Report) -> float | None:
+    """Device time of the bundled workload's eager chain over the fused one's."""
+    if report.view != "ranges":
+        return None
+    times = dict(zip(report.rows["path"], report.rows["total_gpu_ns"], strict=True))
+    eager, fused = (times.get((f"{kind}-block", "chain")) for kind in ("eager", "fused"))
+    return eager / fused if eager and fused else None
 
 
 def _ledger_section(ledger: Ledger | None) -> Section | None:

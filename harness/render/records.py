@@ -33,7 +33,7 @@ def _values(column: pd.Series[Any]) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.name in PATH_COLUMNS:
         return [list(value) if isinstance(value, tuple) else [] for value in values]
-    if column.dtype.kind in "iub" or not column.isna().any():
+    if not column.isna().any():
         return values
     missing = column.isna().tolist()
     return [None if gone else value for value, gone in zip(values, missing, strict=True)]
