@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""Hypothesis strategies for small, nasty programs, and their translation into a Trace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+from hypothesis import strategies as st
+from reference import Launch, Op, Program, Range, Thread
+
+from harness.trace import (
+    GPU_OP_COLUMNS,
+    LAUNCH_COLUMNS,
+    RANGE_COLUMNS,
+    THREAD_COLUMNS,
+    Source,
+    Trace,
+    frame,
+)
+
+#: A short clock makes equal timestamps, zero lengths and shared edges common.
+CLOCK = 24
+
+
+@st.composite
+def nested(draw: st.DrawFn, thread: int, rows: list[Range]) -> list[Range]:
+    """Ranges as push and pop make them: a stack a domain, every event at a time of its own or
+    shared with its neighbour."""
+    stacks: dict[str, list[tuple[int, str]]] = {"": [], "lib": []}
+    now = draw(st.integers(0, 4))
+    out: list[Range] = []
+    for _ in range(draw(st.integers(0, 10))):
+        now += draw(st.integers(0, 3))
+        domain = draw(st.sampled_from(["", "", "lib"]))
+        stack = stacks[domain]
+        if stack and draw(st.booleans()):
+            start, name = stack.pop()
+            out.append(Range(0, thread, start, now, name, domain, "push_pop", False))
+        else:
+            stack.append((now, draw(st.sampled_from("abc"))))
+    for domain, stack in stacks.items():
+        end = max(now, CLOCK)
+        out += [Range(0, thread, s, end, n, domain, "push_pop", True) for s, n in stack]
+    return out
+
+
+@st.composite
+def arbitrary(draw: st.DrawFn, thread: int, style: str) -> Range:
+    start = draw(st.integers(0, CLOCK))
+    end = draw(st.integers(start, CLOCK))
+    name = draw(st.sampled_from("abcx"))
+    domain = draw(st.sampled_from(["", "lib"]))
+    return Range(0, thread, start, end, name, domain, style, draw(st.booleans()) and end == CLOCK)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    threads = [
+        Thread(process, tid, autograd)
+        for process in range(draw(st.integers(1, 2)))
+        for tid, autograd in enumerate(draw(st.lists(st.booleans(), min_size=1, max_size=3)))
+    ]
+    ranges: list[Range] = []
+    for thread in range(len(threads)):
+        ranges += draw(nested(thread, ranges))
+        for _ in range(draw(st.sampled_from([0, 0, 0, 1, 3]))):
+            ranges.append(draw(arbitrary(thread, "push_pop")))
+        for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
+            ranges.append(draw(arbitrary(thread, "start_end")))
+    ranges = draw(st.permutations(ranges))
+    ranges = [replace(r, row=row) for row, r in enumerate(ranges)]
+    launches = []
+    for row in range(draw(st.integers(0, 10))):
+        start = draw(st.integers(0, CLOCK))
+        end = start + draw(st.integers(0, 4))
+        thread = draw(st.integers(0, len(threads) - 1))
+        launches.append(Launch(row, thread, start, end, draw(st.integers(0, 6))))
+    ops = []
+    for row in range(draw(st.integers(0, 12))):
+        start = draw(st.integers(0, 2 * CLOCK))
+        ops.append(
+            Op(
+                row,
+                draw(st.sampled_from(["kernel", "kernel", "kernel", "memcpy", "memset", "graph"])),
+                start,
+                start + draw(st.integers(0, 5)),
+                draw(st.integers(0, 1)),
+                draw(st.integers(-1, 6)),
+                draw(st.integers(0, 1)),
+                draw(st.sampled_from(["k1", "k2"])),
+            )
+        )
+    return Program(threads, ranges, launches, ops)
+
+
+def as_trace(program: Program) -> Trace:
+    """The program as the frames a reader would yield."""
+
+    def column(rows: list[object], name: str) -> list[object]:
+        return [getattr(row, name) for row in rows]
+
+    threads, ranges = list[object](program.threads), list[object](program.ranges)
+    launches, ops = list[object](program.launches), list[object](program.ops)
+    process = column(threads, "process")
+    return Trace(
+        Source("made.sqlite", "nsys"),
+        frame(
+            THREAD_COLUMNS,
+            {
+                "process": process,
+                "pid": [1000 + p for p in process],  # type: ignore[operator]
+                "tid": column(threads, "tid"),
+                "name": np.array([""] * len(threads), dtype=object),
+                "autograd": column(threads, "autograd"),
+            },
+        ),
+        frame(
+            RANGE_COLUMNS,
+            {
+                name: _text(column(ranges, name)) if kind == "category" else column(ranges, name)
+                for name, kind in RANGE_COLUMNS.items()
+            },
+        ),
+        frame(
+            LAUNCH_COLUMNS,
+            {
+                **{n: column(launches, n) for n in ("thread", "start", "end", "correlation")},
+                "name": _text(["cudaLaunchKernel"] * len(launches)),
+            },
+        ),
+        frame(
+            GPU_OP_COLUMNS,
+            {
+                **{n: column(ops, n) for n in ("start", "end", "process", "correlation", "device")},
+                "kind": _text(column(ops, "kind")),
+                "context": [0] * len(ops),
+                "stream": [7] * len(ops),
+                **{n: _text(column(ops, "name")) for n in ("name", "demangled", "mangled")},
+                "bytes": [-1] * len(ops),
+                "graph_node": [-1] * len(ops),
+            },
+        ),
+    )
+
+
+def _text(values: list[object]) -> pd.Categorical:
+    return pd.Categorical(values, categories=sorted({str(v) for v in values}))
