@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: MIT
+"""Running one child process: output kept in a log, stopped with all it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+#: A daemon that the program left behind may hold the output pipe open for ever.
+LINGER_S = 1.0
+#: From SIGINT to SIGTERM to SIGKILL when harness itself is stopped.
+GRACE_S = 5.0
+
+
+class Stopped(BaseException):
+    """harness was told to stop by a signal. Not an Exception: nothing may swallow it."""
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signal.Signals(signum).name)
+        self.signum = signum
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended. ``exit_code`` follows the shell: 128 + N after signal N."""
+
+    exit_code: int
+    duration_s: float
+    signal: str | None = None
+    lingering: bool = False  # something it started still holds its output open
+
+
+@contextlib.contextmanager
+def stop_signals() -> Iterator[None]:
+    """Turn SIGINT, SIGTERM and SIGHUP into ``Stopped`` while the block runs."""
+
+    def handler(signum: int, _frame: FrameType | None) -> None:
+        raise Stopped(signum)
+
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {s: signal.getsignal(s) for s in wanted}
+    for signum in wanted:
+        if before[signum] is not signal.SIG_IGN:  # nohup and background jobs stay as they are
+            signal.signal(signum, handler)
+    try:
+        yield
+    finally:
+        for signum, old in before.items():
+            signal.signal(signum, old)
+
+
+def run_logged(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    echo: IO[bytes] | None = None,
+    stdin: int | None = None,
+) -> Outcome:
+    """Run ``argv``; what it prints (both streams, in order) goes to ``log`` and to ``echo``.
+
+    The child has a process group of its own, except when it reads a terminal: only the
+    foreground group may.
+
+    Raises:
+        Stopped: after the child and its descendants have been stopped.
+        OSError: the command could not be started.
+    """
+    own_group = not (stdin is not None and os.isatty(stdin))
+    started = time.monotonic()
+    with log.open("ab") as sink:
+        child = subprocess.Popen(
+            list(argv),
+            env=dict(env),
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            process_group=0 if own_group else None,
+        )
+
+        def write(data: bytes) -> None:
+            sink.write(data)
+            sink.flush()
+            if echo is not None:
+                with contextlib.suppress(OSError):
+                    echo.write(data)
+                    echo.flush()
+
+        try:
+            lingering = _pump(child, write)
+            code = child.wait()
+            duration = time.monotonic() - started
+        except Stopped:
+            _stop_tree(child, own_group)
+            raise
+        finally:
+            if child.stdout is not None:
+                child.stdout.close()
+    if code < 0:
+        name = signal.Signals(-code).name
+        return Outcome(128 - code, duration, name, lingering)
+    return Outcome(code, duration, None, lingering)
+
+
+def _pump(child: subprocess.Popen[bytes], write: Callable[[bytes], None]) -> bool:
+    """Copy output until it ends, or until the child has been gone for LINGER_S."""
+    assert child.stdout is not None
+    fd = child.stdout.fileno()
+    gone_at: float | None = None
+    with selectors.DefaultSelector() as selector:
+        selector.register(fd, selectors.EVENT_READ)
+        while True:
+            if selector.select(0.05):
+                data = os.read(fd, 1 << 16)
+                if not data:
+                    return False
+                write(data)
+            if gone_at is None and child.poll() is not None:
+                gone_at = time.monotonic()
+            if gone_at is not None and time.monotonic() - gone_at > LINGER_S:
+                return True
+
+
+def _stop_tree(child: subprocess.Popen[bytes], own_group: bool) -> None:
+    """SIGINT first, so that programs and nsys may clean up; then harder."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        # nsys puts the program into a group of its own: find it while its parent still lives.
+        targets = [child.pid, *descendants(child.pid)]
+        if own_group:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signum)
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                if not (own_group and os.getpgid(pid) == child.pid):
+                    os.kill(pid, signum)
+        deadline = time.monotonic() + GRACE_S
+        while time.monotonic() < deadline:
+            if child.poll() is not None and not any(_alive(pid) for pid in targets[1:]):
+                return
+            time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descendants(pid: int) -> list[int]:
+    """Processes started by ``pid``, directly or not, that have not been re-parented."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        children = parents.get(waiting.pop(), [])
+        found.extend(children)
+        waiting.extend(children)
+    return found

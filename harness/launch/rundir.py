@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT
+"""The run folder: the only place that writes or reads ``run.json``.
+
+A run is written into a sibling folder that says it is incomplete, and takes its name when it is
+whole. Nothing is ever overwritten. Importable without torch and pandas.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UnreadableReport, UsageProblem
+
+SCHEMA = "harness.run/1"
+INCOMPLETE = ".incomplete"
+BASELINES = "baselines.json"
+
+
+@dataclass
+class PassRecord:
+    """One execution of the program. ``files`` and ``log`` are names inside the run folder."""
+
+    name: str  # plain | torch | nsys
+    argv: list[str]
+    exit_code: int
+    duration_s: float
+    log: str
+    files: list[str] = field(default_factory=list)
+    capture: int = 1
+    signal: str | None = None
+    problems: list[dict[str, str]] = field(default_factory=list)  # {code, message}
+    gpu_before: list[dict[str, Any]] = field(default_factory=list)
+    gpu_after: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass
+class Run:
+    """``run.json``. ``folder`` is where it was read from and is not stored."""
+
+    name: str
+    argv: list[str]
+    created: str
+    complete: bool = False
+    host: dict[str, Any] = field(default_factory=dict)
+    gpu: list[dict[str, Any]] = field(default_factory=list)
+    versions: dict[str, Any] = field(default_factory=dict)
+    git: dict[str, Any] = field(default_factory=dict)
+    passes: list[PassRecord] = field(default_factory=list)
+    skipped: list[dict[str, str]] = field(default_factory=list)  # {pass, reason}
+    workload: dict[str, Any] | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    folder: Path = field(default=Path(), compare=False)
+
+    def captures(self, name: str = "nsys") -> list[PassRecord]:
+        """The passes of one kind, in capture order."""
+        return sorted((p for p in self.passes if p.name == name), key=lambda p: p.capture)
+
+    def duration_s(self, name: str) -> float | None:
+        """Median wall time of one kind of pass, or None when it did not run."""
+        times = sorted(p.duration_s for p in self.passes if p.name == name)
+        if not times:
+            return None
+        middle = len(times) // 2
+        return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
+
+    def as_dict(self) -> dict[str, Any]:
+        stored = asdict(self)
+        del stored["folder"]
+        return {"schema": SCHEMA, **stored}
+
+
+def tagged(stem: str, suffix: str, capture: int) -> str:
+    """``report.sqlite`` for capture 1, ``report.2.sqlite`` for capture 2."""
+    return f"{stem}{tag(capture)}{suffix}"
+
+
+def tag(capture: int) -> str:
+    return "" if capture == 1 else f".{capture}"
+
+
+class RunFolder:
+    """A run being written. As a context manager, it leaves an incomplete folder on any error."""
+
+    def __init__(self, target: Path, run: Run) -> None:
+        self.target = target
+        self.run = run
+        refuse_existing(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        self.path, self._lock = _claim(target)
+        self.run.folder = self.path
+        self.save()
+
+    def save(self) -> None:
+        """Write ``run.json`` as it stands, whole or not at all."""
+        text = json.dumps(self.run.as_dict(), indent=2, ensure_ascii=False)
+        temporary = self.path / "run.json.tmp"
+        temporary.write_text(text + "\n", encoding="utf-8")
+        os.replace(temporary, self.path / "run.json")
+
+    def complete(self) -> Path:
+        """Mark the run complete and give it its name.
+
+        Raises:
+            UsageProblem: another run took the name meanwhile; this one stays where it is.
+        """
+        refuse_existing(self.target, kept=self.path)
+        self.run.complete = True
+        self.save()
+        try:
+            os.rename(self.path, self.target)  # fails on a folder that is not empty
+        except OSError as error:
+            raise UsageProblem(
+                f"{self.target}: cannot take this name: {error.strerror}",
+                hint=f"The run is complete and kept as {self.path}.",
+            ) from error
+        self.path = self.run.folder = self.target
+        self.close()
+        return self.target
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._lock)
+
+    def __enter__(self) -> RunFolder:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def refuse_existing(target: Path, kept: Path | None = None) -> None:
+    """Raise UsageProblem if something has that name already."""
+    if os.path.lexists(target):
+        raise UsageProblem(
+            f"{target}: exists already; a run is never overwritten",
+            hint=f"This run is kept as {kept}." if kept else "Choose another name with -o.",
+        )
+
+
+def _claim(target: Path) -> tuple[Path, int]:
+    """Make the working folder and lock it: two runs with one name must not meet at its end."""
+    number = 1
+    while True:
+        path = target.with_name(target.name + INCOMPLETE + ("" if number == 1 else f".{number}"))
+        try:
+            path.mkdir()
+        except FileExistsError:
+            if number == 1 and _is_locked(path):
+                raise UsageProblem(
+                    f"{target}: another harness run is writing this run",
+                    hint="Give each rank or job its own name: -o 'reports/NAME-%q{RANK}', or %p "
+                    "for the process id.",
+                ) from None
+            number += 1
+            continue
+        lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return path, lock
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def load_run(path: str | Path) -> Run:
+    """Read a run folder's ``run.json``. Unknown keys are ignored, missing ones have defaults.
+
+    Raises:
+        UnreadableReport: there is no readable ``run.json``.
+    """
+    folder = Path(path)
+    file = folder / "run.json" if folder.is_dir() else folder
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UnreadableReport(
+            f"{folder}: not a run folder (no run.json)",
+            hint="Give a folder that harness run wrote.",
+        ) from None
+    except (OSError, ValueError) as error:
+        raise UnreadableReport(f"{file}: cannot be read: {error}") from error
+    if not isinstance(stored, dict) or not str(stored.get("schema", "")).startswith("harness.run/"):
+        raise UnreadableReport(f"{file}: not written by harness run (no schema harness.run/…)")
+    known = _known(Run, stored)
+    known["passes"] = [
+        PassRecord(**{**_PASS_DEFAULTS, **_known(PassRecord, record)})
+        for record in stored.get("passes") or []
+    ]
+    defaults: dict[str, Any] = {"name": folder.name, "argv": [], "created": ""}
+    return Run(**{**defaults, **known, "folder": file.parent})
+
+
+_PASS_DEFAULTS: dict[str, Any] = {
+    "name": "",
+    "argv": [],
+    "exit_code": 0,
+    "duration_s": 0.0,
+    "log": "",
+}
+
+
+def _known(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)} - {"folder"}
+    return {key: value for key, value in stored.items() if key in names}
+
+
+def list_runs(reports: Path) -> list[Run]:
+    """Every run directly under ``reports``, oldest first; incomplete ones too."""
+    found: list[Run] = []
+    if reports.is_dir():
+        for entry in sorted(reports.iterdir()):
+            if (entry / "run.json").is_file():
+                found.append(load_run(entry))
+    return sorted(found, key=lambda run: (run.created, run.name))
+
+
+# Baselines: names for runs, in one small file beside them.
+
+
+def read_baselines(reports: str | Path) -> dict[str, str]:
+    """Baseline name -> run folder's name under ``reports``.
+
+    Raises:
+        UnreadableReport: the file is there and is not what we wrote.
+    """
+    file = Path(reports) / BASELINES
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UnreadableReport(f"{file}: cannot be read: {error}") from error
+    if not isinstance(stored, dict):
+        raise UnreadableReport(f"{file}: not a list of baselines")
+    return {str(key): str(value) for key, value in stored.items()}
+
+
+def write_baselines(reports: str | Path, baselines: dict[str, str]) -> None:
+    file = Path(reports) / BASELINES
+    temporary = file.with_name(file.name + ".tmp")
+    text = json.dumps(dict(sorted(baselines.items())), indent=2, ensure_ascii=False)
+    temporary.write_text(text + "\n", encoding="utf-8")
+    os.replace(temporary, file)
+
+
+def baseline_path(reports: str | Path, name: str) -> Path:
+    """The run folder that a baseline names.
+
+    Raises:
+        UsageProblem: there is no such baseline, or its run is gone.
+    """
+    baselines = read_baselines(reports)
+    if name not in baselines:
+        raise UsageProblem(
+            f"no baseline called {name!r} in {reports}", hint=_choices(baselines.keys())
+        )
+    path = Path(reports) / baselines[name]
+    if not path.is_dir():
+        raise UsageProblem(
+            f"baseline {name!r}: its run {path} is gone",
+            hint=f"Save it again: harness baseline save {name} RUN",
+        )
+    return path
+
+
+def _choices(names: Iterable[str]) -> str:
+    listed = ", ".join(sorted(names))
+    return f"There are: {listed}" if listed else "Save one: harness baseline save NAME RUN"

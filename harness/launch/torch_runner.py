@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: MIT
+"""Run a Python program under torch.profiler without a change to its code.
+
+    PYTHON torch_runner.py OUT TAG -- script.py ARGS…
+    PYTHON torch_runner.py OUT TAG -- -m module ARGS…
+    PYTHON torch_runner.py OUT TAG -- -c code ARGS…
+
+This file is given by path to the *program's* interpreter, which need not have harness installed:
+it uses the standard library, the program's own torch, and its neighbours ``nvtx_bridge.py`` and
+``as_main.py``.
+The profiler starts when the program imports torch (what it sets in ``os.environ`` before that
+still counts) and stops when the process ends. Left in OUT: ``torch_traceTAG.json.gz``, the tables
+``torch_opsTAG.txt``/``.json`` and ``torch_ops_by_shapeTAG.txt``/``.json``, and what happened in
+``torch_passTAG.json``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gzip
+import importlib.util
+import io
+import json
+import os
+import re
+import signal
+import sys
+import time
+from typing import Any
+
+#: Above this many events torch's tables (pure Python, about 20 µs an event) are left out.
+TABLE_LIMIT = 2_000_000
+
+
+def nanoseconds(microseconds: float) -> int:
+    return round(microseconds * 1000)
+
+
+class Recorder:
+    """torch.profiler around the life of this process; every method may be called at any time."""
+
+    def __init__(self, out: str, tag: str) -> None:
+        self.out, self.tag = os.path.abspath(out), tag  # the program may change folder
+        self.pid = os.getpid()
+        self.profiler: Any = None
+        self.torch: Any = None
+        self.running = False
+        self.finished = False
+        self.meta: dict[str, Any] = {"recorded": False, "problems": []}
+
+    def path(self, stem: str, suffix: str) -> str:
+        return os.path.join(self.out, f"{stem}{self.tag}{suffix}")
+
+    def problem(self, code: str, message: str) -> None:
+        self.meta["problems"].append({"code": code, "message": message})
+
+    @property
+    def active(self) -> bool:
+        return self.running and os.getpid() == self.pid
+
+    def start(self, torch: Any) -> None:
+        self.torch = torch
+        try:
+            self._start(torch)
+        except Exception as error:
+            self.problem("profiler-not-started", f"torch.profiler did not start: {error}")
+
+    def _start(self, torch: Any) -> None:
+        activities = [torch.profiler.ProfilerActivity.CPU]
+        if torch.cuda.is_available():
+            activities.append(torch.profiler.ProfilerActivity.CUDA)
+        options: dict[str, Any] = {}
+        with contextlib.suppress(Exception):
+            # Without it only the thread that imported torch, and autograd's, are recorded.
+            from torch._C._profiler import (  # type: ignore[import-not-found,unused-ignore]
+                _ExperimentalConfig,
+            )
+
+            options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
+        self.profiler = torch.profiler.profile(activities=activities, record_shapes=True, **options)
+        self.profiler.start()
+        self.running = True
+        self._yield_to_other_profilers(torch.autograd.profiler)
+
+    def _yield_to_other_profilers(self, module: Any) -> None:
+        """One process has one torch profiler. When the program starts its own, ours stops."""
+        ours = getattr(self.profiler, "profiler", None)
+
+        def wrap(owner: Any, method: str) -> None:
+            original = getattr(owner, method, None)
+            if original is None:
+                return
+
+            def wrapper(other: Any, *args: Any, **kwargs: Any) -> Any:
+                if other is not ours and self.active and getattr(other, "enabled", True):
+                    self.problem(
+                        "own-profiler",
+                        "the program starts torch.profiler itself; "
+                        "the torch pass recorded only what ran before",
+                    )
+                    self.stop()
+                return original(other, *args, **kwargs)
+
+            setattr(owner, method, wrapper)
+
+        wrap(module.profile, "_prepare_trace")
+        wrap(module.emit_nvtx, "__enter__")
+
+    def stop(self) -> None:
+        if not self.active:
+            return
+        self.running = False
+        try:
+            self.profiler.stop()
+            self.meta["recorded"] = True
+        except Exception as error:
+            self.problem("profiler-not-stopped", f"torch.profiler did not stop cleanly: {error}")
+
+    def finish(self) -> None:
+        """Stop and save, once, and only in the process that started."""
+        if self.finished or os.getpid() != self.pid:
+            return
+        self.finished = True
+        self.stop()
+        if self.torch is None:
+            self.problem("no-torch", "the program never imported torch: nothing to record")
+        else:
+            self._describe()
+        if self.meta["recorded"]:
+            for save in (self._save_trace, self._save_tables):
+                try:
+                    save()
+                except Exception as error:
+                    self.problem("not-saved", f"{save.__name__[6:]}: {error}")
+        temporary = self.path("torch_pass", ".json.tmp")
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(self.meta, file)
+        os.replace(temporary, self.path("torch_pass", ".json"))
+
+    def _describe(self) -> None:
+        torch = self.torch
+        self.meta["torch"] = str(getattr(torch, "__version__", ""))
+        self.meta["cuda"] = getattr(getattr(torch, "version", None), "cuda", None)
+        self.meta["devices"] = []
+        with contextlib.suppress(Exception):
+            if torch.cuda.is_initialized():
+                for index in range(torch.cuda.device_count()):
+                    facts = torch.cuda.get_device_properties(index)
+                    self.meta["devices"].append(
+                        {
+                            "name": facts.name,
+                            "uuid": str(getattr(facts, "uuid", "")),
+                            "sm_count": facts.multi_processor_count,
+                            "memory_bytes": facts.total_memory,
+                            "l2_bytes": getattr(facts, "L2_cache_size", None),
+                            "capability": f"{facts.major}.{facts.minor}",
+                        }
+                    )
+
+    def _save_trace(self) -> None:
+        plain = self.path("torch_trace", ".json.tmp")
+        try:
+            self.profiler.export_chrome_trace(plain)
+            with (
+                open(plain, "rb") as source,
+                open(self.path("torch_trace", ".json.gz"), "wb") as raw,
+                # No name and no time in the header: the same trace gives the same file.
+                gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as target,
+            ):
+                for chunk in without_trace_name(source):
+                    target.write(chunk)
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(plain)
+
+    def _save_tables(self) -> None:
+        results = self.profiler.profiler.kineto_results
+        count = len(results.events()) if results is not None else 0
+        if count > TABLE_LIMIT:
+            self.problem("no-tables", f"{count} events are too many for torch's operator tables")
+            return
+        for stem, by_shape in (("torch_ops", False), ("torch_ops_by_shape", True)):
+            averages = self.profiler.key_averages(group_by_input_shape=by_shape)
+            rows = [operator_row(average, by_shape) for average in averages]
+            on_device = any(row["self_device_ns"] for row in rows)
+            rows.sort(key=lambda row: -row["self_device_ns" if on_device else "self_cpu_ns"])
+            self._write(stem, ".json", json.dumps(rows, indent=1))
+            self._write(stem, ".txt", operator_table(averages, on_device))
+
+    def _write(self, stem: str, suffix: str, text: str) -> None:
+        with open(self.path(stem, suffix), "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+
+def without_trace_name(source: io.BufferedReader) -> Any:
+    """The trace in chunks; its ``traceName``, the last key, loses the folder it was written to."""
+    tail = b""
+    while chunk := source.read(1 << 20):
+        tail += chunk
+        yield tail[:-4096]
+        tail = tail[-4096:]
+    yield re.sub(rb'("traceName": ")[^"]*"', rb'\1torch_trace.json"', tail)
+
+
+def operator_row(average: Any, by_shape: bool) -> dict[str, Any]:
+    """One row of torch's table. ``device`` names where the row's own time was spent."""
+
+    def device(kind: str) -> float:
+        # self_cuda_time_total before torch 2.4, self_device_time_total since.
+        for name in (f"{kind}device_time_total", f"{kind}cuda_time_total"):
+            if hasattr(average, name):
+                return float(getattr(average, name))
+        return 0.0
+
+    return {
+        "name": average.key,
+        "input_shapes": list(average.input_shapes or []) if by_shape else None,
+        "count": average.count,
+        "self_device_ns": nanoseconds(device("self_")),
+        "device_ns": nanoseconds(device("")),
+        "self_cpu_ns": nanoseconds(average.self_cpu_time_total),
+        "cpu_ns": nanoseconds(average.cpu_time_total),
+        "device": str(getattr(average, "device_type", "")).rpartition(".")[2].lower(),
+        "annotation": bool(getattr(average, "is_user_annotation", False)),
+    }
+
+
+def operator_table(averages: Any, on_device: bool) -> str:
+    keys = ("self_device_time_total", "self_cuda_time_total") if on_device else ()
+    for key in (*keys, "self_cpu_time_total"):
+        with contextlib.suppress(AttributeError, KeyError):
+            return str(averages.table(sort_by=key, row_limit=200, max_name_column_width=80))
+    return str(averages.table(row_limit=200))
+
+
+def after_import(name: str, action: Any) -> None:
+    """Call ``action(module)`` as soon as the top-level package ``name`` has been imported."""
+    if name in sys.modules:
+        action(sys.modules[name])
+        return
+
+    class Finder:
+        @staticmethod
+        def find_spec(fullname: str, path: Any = None, target: Any = None) -> Any:
+            if fullname != name:
+                return None
+            for finder in sys.meta_path:
+                if finder is Finder or not hasattr(finder, "find_spec"):
+                    continue
+                spec = finder.find_spec(fullname, path, target)
+                if spec is not None:
+                    break
+            else:
+                return None
+            if spec.loader is not None and hasattr(spec.loader, "exec_module"):
+                notify(spec.loader)
+            return spec
+
+    def notify(loader: Any) -> None:
+        original = loader.exec_module
+
+        def exec_module(module: Any) -> None:
+            with contextlib.suppress(AttributeError):
+                del loader.exec_module  # reloading is the program's own affair
+            original(module)
+            with contextlib.suppress(ValueError):
+                sys.meta_path.remove(Finder)
+            action(module)
+
+        loader.exec_module = exec_module
+
+    sys.meta_path.insert(0, Finder)
+
+
+def save_before_leaving(recorder: Recorder) -> None:
+    """Ways out that skip ``atexit``: os._exit, and os.exec* which replaces the program."""
+
+    def wrap(name: str, message: str) -> None:
+        original = getattr(os, name)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if os.getpid() == recorder.pid and not recorder.finished:
+                if message:
+                    recorder.problem("replaced", message)
+                recorder.finish()
+            return original(*args, **kwargs)
+
+        setattr(os, name, wrapper)
+
+    replaced = "the program replaced itself (os.exec); what followed was not recorded"
+    wrap("_exit", "")
+    wrap("execv", replaced)
+    wrap("execve", replaced)
+
+
+def main() -> None:
+    out, tag, separator, *target = sys.argv[1:]
+    assert separator == "--"
+    here = os.path.dirname(os.path.realpath(__file__))
+    bridge = load_neighbour(here, "nvtx_bridge")
+    as_main = load_neighbour(here, "as_main")
+    # Python put this file's folder first; the program must not import from it.
+    if sys.path and os.path.realpath(sys.path[0] or ".") == here:
+        del sys.path[0]
+    recorder = Recorder(out, tag)
+    atexit.register(recorder.finish)  # registered first, so called last
+    save_before_leaving(recorder)
+    records = bridge.Records(recorder)
+
+    def on_torch(torch: Any) -> None:
+        recorder.start(torch)
+        bridge.bridge_torch(torch, records)
+
+    after_import("torch", on_torch)
+    after_import("nvtx", lambda nvtx: bridge.bridge_package(nvtx, records))
+    started = time.perf_counter_ns()
+    try:
+        as_main.run_program(target)
+    except SystemExit:
+        raise
+    except as_main.ModuleError as error:
+        print(f"{sys.executable}: {error}", file=sys.stderr)
+        sys.exit(1)
+    except BaseException as error:
+        as_main.report_uncaught(error, hidden=(__file__,))
+        if isinstance(error, KeyboardInterrupt):
+            recorder.finish()
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
+        sys.exit(1)
+    finally:
+        recorder.meta["main_ns"] = time.perf_counter_ns() - started
+
+
+def load_neighbour(folder: str, name: str) -> Any:
+    path = os.path.join(folder, name + ".py")
+    spec = importlib.util.spec_from_file_location("_harness_" + name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    main()
