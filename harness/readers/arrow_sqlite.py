@@ -175,7 +175,7 @@ def _has_null(column: _Array) -> bool:
     # The driver leaves null_count at -1 (not counted) and always sends the validity bitmap:
     # one bit for each row, in order, least significant first.
     if column.null_count >= 0 or not column.buffers[0]:
-        return column.null_count > 0
+        return bool(column.null_count > 0)
     whole, rest = divmod(column.length, 8)
     bitmap = _view(column.buffers[0], whole + (rest > 0), ctypes.c_uint8)
     last = (1 << rest) - 1

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -123,7 +124,7 @@ class Database:
         edges = [low + (high - low + 1) * i // count for i in range(count + 1)]
         return [
             replace(query, rowids=(start, stop - 1))
-            for start, stop in zip(edges[:-1], edges[1:], strict=True)
+            for start, stop in pairwise(edges)
         ]
 
     def rowids(self, table: str) -> tuple[int, int]:

@@ -1,39 +1,123 @@
 # SPDX-License-Identifier: MIT
-"""What an nsys export says about itself: versions, GPUs, and what spoils it."""
+"""What an nsys export says about itself: versions, GPUs, and how the capture was made.
+
+Nothing here carries a value of the program's environment, a path or a host's name.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
+from harness.readers import nsys_schema
 from harness.readers.columns import Database
-from harness.trace import Source, Trace, Warning_
+from harness.trace import Source
+
+#: Name in TARGET_INFO_SYSTEM_ENV -> key in ``Source.facts``.
+_SYSTEM = {
+    "NvDriverVersion": "driver",
+    "CudaDriverVersion": "cuda_driver",
+    "OsDescription": "os",
+    "CpuDescription": "cpu",
+}
+#: Column of TARGET_INFO_GPU -> key of a GPU.
+_GPU = {
+    "id": "id",
+    "cuDevice": "device",  # the ordinal in kernel rows; on some hosts the reverse of id
+    "name": "name",
+    "uuid": "uuid",
+    "busLocation": "bus",
+    "totalMemory": "memory",
+    "smCount": "sm_count",
+    "l2CacheSize": "l2_cache",
+}
+#: Setting in META_DATA_CAPTURE -> key in ``Source.facts``.
+_CAPTURE = {
+    "CUDA_GRAPH_TRACE_OPTIONS:MODE": "graph_trace",
+    "COLLECT_NVTX_TRACE": "collects_nvtx",
+    "COLLECT_CUDA_TRACE": "collects_cuda",
+}
 
 
 def read_source(db: Database) -> Source:
-    """Versions and GPUs as recorded in the export."""
-    meta: dict[str, str] = {}
-    # EXPORT_META_DATA (2022) became META_DATA_EXPORT; 2021 has neither.
-    for table in ("EXPORT_META_DATA", "META_DATA_EXPORT"):
-        if db.has(table, "name", "value"):
-            meta.update(db.rows(f"SELECT name, value FROM {table}"))  # type: ignore[arg-type]
+    """Producer, versions, GPUs and settings, as far as the export has them."""
+    meta = _pairs(db, "EXPORT_META_DATA") | _pairs(db, "META_DATA_EXPORT")
+    facts: dict[str, Any] = {}
+    if schema := meta.get("EXPORT_SCHEMA_VERSION"):
+        facts["schema"] = schema
+    system = _pairs(db, "TARGET_INFO_SYSTEM_ENV")
+    facts |= {key: system[name] for name, key in _SYSTEM.items() if system.get(name)}
+    if "cuda_driver" in facts:
+        facts["cuda_driver"] = _cuda_version(facts["cuda_driver"])
+    if gpus := _gpus(db, facts.get("driver")):
+        facts["gpus"] = gpus
+    duration = nsys_schema.capture_end(db)
+    if duration is not None:
+        facts["duration_ns"] = duration
+    capture = _pairs(db, "META_DATA_CAPTURE")
+    for name, value in capture.items():
+        # PROCESS_0:COLLECT_NVTX_TRACE, one for each launched process.
+        setting = name.partition(":")[2] if name.startswith("PROCESS_") else name
+        if setting in _CAPTURE and value:
+            facts.setdefault(_CAPTURE[setting], value.lower())
+    facts["environment_recorded"] = "DeviceEnvironment" in system or any(
+        "ENVIRONMENT_VARIABLE" in name for name in capture
+    )
     return Source(
         path=str(db.path),
         kind="nsys",
-        producer=meta.get("EXPORT_PRODUCT_NAME", "NVIDIA Nsight Systems"),
+        producer=meta.get("EXPORT_PRODUCT_NAME") or "NVIDIA Nsight Systems",
         version=meta.get("EXPORT_PRODUCT_VERSION", ""),
-        facts={"schema": meta.get("EXPORT_SCHEMA_VERSION", "")},
+        facts=facts,
     )
 
 
-def read_warnings(db: Database, trace: Trace) -> Trace:
-    """``trace`` with warnings."""
-    found: list[Warning_] = []
-    if not len(trace.ranges):
-        found.append(
-            Warning_("no-nvtx", "no NVTX ranges were recorded", "nsys profile -t cuda,nvtx")
-        )
-    if not len(trace.gpu_ops):
-        found.append(
-            Warning_("no-gpu-ops", "no GPU work was recorded", "nsys profile -t cuda,nvtx")
-        )
-    return replace(trace, warnings=tuple(found))
+def _pairs(db: Database, table: str) -> dict[str, str]:
+    """A table of names and values. EXPORT_META_DATA (2022) became META_DATA_EXPORT; 2021 has
+    neither."""
+    if not db.has(table, "name", "value"):
+        return {}
+    return {
+        str(name): "" if value is None else str(value)
+        for name, value in db.rows(f"SELECT name, value FROM {table}")
+    }
+
+
+def _gpus(db: Database, driver: str | None) -> list[dict[str, Any]]:
+    table = "TARGET_INFO_GPU"
+    wanted = {column: key for column, key in _GPU.items() if db.has(table, column)}
+    if "name" not in wanted:
+        return []
+    have_capability = db.has(table, "computeMajor", "computeMinor")
+    extra = ["computeMajor", "computeMinor"] if have_capability else []
+    gpus = []
+    for row in db.rows(f"SELECT {', '.join([*wanted, *extra])} FROM {table}"):
+        gpu = {
+            key: value
+            for key, value in zip(wanted.values(), row, strict=False)
+            if value is not None
+        }
+        if extra and None not in row[-2:]:
+            gpu["compute_capability"] = f"{row[-2]}.{row[-1]}"
+        if driver:
+            gpu["driver"] = driver
+        gpus.append(gpu)
+    return sorted(_with_ordinals(db, gpus), key=lambda gpu: gpu.get("device", 1 << 30))
+
+
+def _with_ordinals(db: Database, gpus: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fill a missing ``device`` from TARGET_INFO_CUDA_DEVICE, where all processes agree on it."""
+    if not db.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId"):
+        return gpus
+    seen: dict[int, set[int]] = {}
+    for gpu_id, ordinal in db.rows("SELECT DISTINCT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE"):
+        seen.setdefault(gpu_id, set()).add(ordinal)
+    for gpu in gpus:
+        ordinals = seen.get(gpu.get("id", -1), set())
+        if "device" not in gpu and len(ordinals) == 1:
+            gpu["device"] = min(ordinals)
+    return gpus
+
+
+def _cuda_version(value: str) -> str:
+    """``13000`` is 13.0."""
+    return f"{int(value) // 1000}.{int(value) % 1000 // 10}" if value.isdigit() else value
