@@ -193,9 +193,9 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool) -> Plan:
         base_run = runs[0]
     rest = [run for run in runs if run.path.resolve() != base_run.path.resolve()] if runs else []
     if not rest:
-        left_out = "; ".join(note.message for note in notes)
+        left_out = f" ({'; '.join(note.message for note in notes)})" if notes else ""
         raise UnreadableReport(
-            f"{path}: fewer than two complete runs to compare" + (f" ({left_out})" if notes else ""),
+            f"{path}: fewer than two complete runs to compare{left_out}",
             hint="Record another one: harness run --nsys",
         )
     news = tuple(reversed(rest))
@@ -258,7 +258,8 @@ def _summary_file() -> Path:
     name = os.environ.get("GITHUB_STEP_SUMMARY", "")
     if not name:
         raise UsageProblem(
-            "--github: GITHUB_STEP_SUMMARY is not set", hint="It is for use in a GitHub Actions step."
+            "--github: GITHUB_STEP_SUMMARY is not set",
+            hint="It is for use in a GitHub Actions step.",
         )
     return Path(name)
 

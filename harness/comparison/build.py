@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import facts
-from harness.comparison.explain import explain, summarise
+from harness.comparison.explain import blame_nested, explain, summarise
 from harness.comparison.result import Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
@@ -50,6 +50,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
     if not kept:
         raise UnreadableReport(_nothing(base, new, options), hint=_nothing_hint(options))
     kept.sort(key=lambda row: -abs(row.change_ns))
+    kept = blame_nested(kept)
     return Comparison(
         base=_side_dict(base),
         new=_side_dict(new),
@@ -191,7 +192,9 @@ def _warnings(
     silent = [fact.name for fact in known if not (fact.base and fact.new)]
     if silent:
         found.append(
-            Warning_("unchecked", f"not recorded on both sides, so not checked: {', '.join(silent)}")
+            Warning_(
+                "unchecked", f"not on record for both sides, so not checked: {', '.join(silent)}"
+            )
         )
     if empty:
         work = "GPU work" if options.measure == "gpu" else "time"

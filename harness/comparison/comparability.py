@@ -105,7 +105,8 @@ def _throttling(run: Mapping[str, Any]) -> str:
         int(_text(state.get("throttle_reasons")), 16)
         for item in _passes(run)
         for state in item.get("gpu_after") or []
-        if isinstance(state, Mapping) and re.fullmatch("0x[0-9a-fA-F]+", _text(state.get("throttle_reasons")))
+        if isinstance(state, Mapping)
+        and re.fullmatch("0x[0-9a-fA-F]+", _text(state.get("throttle_reasons")))
     ]
     if not reasons:
         return ""
@@ -116,7 +117,9 @@ def _throttling(run: Mapping[str, Any]) -> str:
 def _clock(run: Mapping[str, Any], gpus: list[Mapping[str, Any]]) -> str:
     """Median SM clock right after the recorded passes, if the GPU was still at work then: an idle
     GPU's clock says nothing about the program."""
-    limit = max((float(g["clock_sm_max_mhz"]) for g in gpus if g.get("clock_sm_max_mhz")), default=0.0)
+    limit = max(
+        (float(g["clock_sm_max_mhz"]) for g in gpus if g.get("clock_sm_max_mhz")), default=0.0
+    )
     seen = [
         float(state["clock_sm_mhz"])
         for item in _passes(run)

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from harness.comparison.kernel_names import listed, short, telling_word
 from harness.comparison.result import Fact, Row
-from harness.comparison.sides import Key, KernelUse, Side
+from harness.comparison.sides import KernelUse, Key, Side
 from harness.comparison.verdict import describe_change, describe_interval, percent
 
 CHANGED = ("faster", "slower")
@@ -21,7 +22,9 @@ _NAMED = 3
 Uses = Mapping[str, KernelUse]
 
 
-def explain(key: Key, base: Side, new: Side, base_ns: float | None, ratio: float | None) -> tuple[str, ...]:
+def explain(
+    key: Key, base: Side, new: Side, base_ns: float | None, ratio: float | None
+) -> tuple[str, ...]:
     """Phrases, most telling first: kernels replaced, launches added, kernels slower, idle,
     instances. Empty when nothing stands out."""
     old, now = base.kernel_use(key), new.kernel_use(key)
@@ -58,7 +61,7 @@ def _launches(old: Uses, now: Uses) -> list[str]:
     if round(before, 2) == round(after, 2):
         return []
     more = "more" if after > before else "fewer"
-    return [f"{more} kernels an instance ({before:.4g} → {after:.4g})"]
+    return [f"runs {more} kernels an instance ({before:.4g} → {after:.4g})"]
 
 
 def _same_kernels(old: Uses, now: Uses) -> list[str]:
@@ -69,22 +72,23 @@ def _same_kernels(old: Uses, now: Uses) -> list[str]:
         return []
     word = "slower" if total > 0 else "faster"
     if len(changes) == 1:
-        return [f"same kernel, {word}"]
+        return [f"runs the same kernel, {word}"]
     largest = max(changes, key=lambda name: changes[name] * (1 if total > 0 else -1))
     shifts = [now[name].ns / old[name].ns - 1 for name in changes]
-    if all(shift * total > 0 for shift in shifts) and max(map(abs, shifts)) < 2 * min(map(abs, shifts)):
-        return [f"same kernels, all {word} alike"]
+    sizes = [abs(shift) for shift in shifts]
+    if all(shift * total > 0 for shift in shifts) and max(sizes) < 2 * min(sizes):
+        return [f"runs the same kernels, all {word} alike"]
     if changes[largest] / total >= _MOST:
         ratio = now[largest].ns / old[largest].ns
-        return [f"same kernels, {short(largest)} {describe_change(ratio)}"]
-    return [f"same kernels, {word}"]
+        return [f"runs the same kernels, {short(largest)} {describe_change(ratio)}"]
+    return [f"runs the same kernels, {word}"]
 
 
 def _idle(before: float, after: float, base_ns: float) -> list[str]:
     if not abs(after - before) > _IDLE_SHARE * base_ns:  # NaN: not known
         return []
     word = "more" if after > before else "less"
-    return [f"{word} idle between its GPU ops ({_us(before)} → {_us(after)} an instance)"]
+    return [f"has {word} idle between its GPU ops ({_us(before)} → {_us(after)} an instance)"]
 
 
 def _us(ns: float) -> str:
@@ -94,7 +98,23 @@ def _us(ns: float) -> str:
 def _instances(before: float, after: float) -> list[str]:
     if before == after or not before or not after:
         return []
-    return [f"{before:.4g} → {after:.4g} instances"]
+    return [f"has {after:.4g} instances instead of {before:.4g}"]
+
+
+def blame_nested(rows: Sequence[Row]) -> list[Row]:
+    """The rows, in order; a changed range whose change lies mostly in a nested one says so."""
+    changed = [row for row in rows if row.verdict in CHANGED and not row.kernel]
+    out = []
+    for row in rows:
+        parts = [r for r in changed if r.path[:-1] == row.path and r.change_ns * row.change_ns > 0]
+        largest = max(parts, key=lambda part: abs(part.change_ns), default=None)
+        if row in changed and largest and largest.change_ns / row.change_ns >= _MOST:
+            share = min(1.0, largest.change_ns / row.change_ns)
+            row = replace(
+                row, explanation=(f"{percent(share)} of the change is in {_label(largest)}",)
+            )
+        out.append(row)
+    return out
 
 
 def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) -> str:
@@ -102,8 +122,10 @@ def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) ->
     if blocked:
         facts = ", ".join(f"{fact.name} ({fact.base} → {fact.new})" for fact in blocked[:_NAMED])
         return f"not comparable, no verdicts: {facts} differ" + ("" if len(blocked) > 1 else "s")
-    changed = sorted((row for row in rows if row.verdict in CHANGED), key=lambda r: -abs(r.change_ns))
-    paths = {row.path for row in changed}
+    changed = sorted(
+        (row for row in rows if row.verdict in CHANGED), key=lambda r: -abs(r.change_ns)
+    )
+    paths = {row.path for row in changed if not row.kernel}
     heads = [r for r in changed if not any(r.path[:i] in paths for i in range(1, len(r.path)))]
     parts = [_headline(head, rows) for head in heads[:_NAMED]]
     if len(heads) > _NAMED:
@@ -115,13 +137,18 @@ def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) ->
         parts.insert(0, "no range is on both sides")
     elif not heads:
         same = sum(row.verdict == "same" for row in rows)
-        parts.insert(0, f"no change found: {same} of {len(rows)} the same within ±{percent(threshold)}")
+        parts.insert(
+            0, f"no change found: {same} of {len(rows)} the same within ±{percent(threshold)}"
+        )
     if unsure:
         parts.append(f"{unsure} unsure")
     return "; ".join(parts)
 
 
 def _headline(head: Row, rows: Sequence[Row]) -> str:
+    """One changed range (or kernel), what in it changed and why, and what beside it did not."""
+    if head.kernel:
+        return _titled(head)
     below = [row for row in rows if row.path[: len(head.path)] == head.path and row is not head]
     # A change sits in the deepest ranges that changed: their parents only contain it.
     changed = [row for row in below if row.verdict in CHANGED]
@@ -144,7 +171,8 @@ def _inside(inner: Row, outer: Row) -> bool:
 
 
 def _titled(row: Row) -> str:
-    where = f" (in {row.path[-2] or '(unnamed)'})" if len(row.path) > 1 else ""
+    nested = len(row.path) > 1 and not row.kernel
+    where = f" (in {row.path[-2] or '(unnamed)'})" if nested else ""
     text = f"{_label(row)}{where} {describe_change(row.ratio or 1.0)}"
     if row.ci_low is None or row.ci_high is None:
         return text

@@ -29,7 +29,8 @@ def parse(text: str, threshold: float) -> float:
     matched = re.fullmatch(r"slower(?::(\d+(?:\.\d+)?)%?)?", text.strip())
     if not matched:
         raise UsageProblem(
-            f"--fail-on {text!r} is not understood", hint="Write slower, or slower:5 for 5 per cent."
+            f"--fail-on {text!r} is not understood",
+            hint="Write slower, or slower:5 for 5 per cent.",
         )
     return float(matched[1]) / 100 if matched[1] else threshold
 
@@ -61,7 +62,7 @@ def _untold(row: Row, limit: float, compared: set[tuple[str, ...]]) -> bool:
         return False
     if row.ci_high is None:
         return True
-    return row.verdict == "unsure" and _blocked(row) or row.ci_high > 1.0 + limit
+    return (row.verdict == "unsure" and _blocked(row)) or row.ci_high > 1.0 + limit
 
 
 def _blocked(row: Row) -> bool:

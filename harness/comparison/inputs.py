@@ -6,10 +6,10 @@ The only module of this package that touches files, and only through the readers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from harness.comparison.build import Options
 from harness.comparison.sides import Capture, Side, capture
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from harness.launch.rundir import Run
 
 #: One recording, or several: the captures of one side.
-Recording = Union[str, Path, Trace]
-Given = Union[Recording, Sequence[Recording]]
+Recording = str | Path | Trace
+Given = Recording | Sequence[Recording]
 
 REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
 _OURS = ("run.json", "baselines.json")
@@ -55,7 +55,8 @@ def side(given: Given, options: Options, *, source: str = "auto", name: str = ""
 
 def _folder_side(folder: Path, options: Options, source: str, name: str) -> Side:
     files = recordings(folder, source)
-    run, notes = None, ()
+    run: Mapping[str, Any] | None = None
+    notes: tuple[Warning_, ...] = ()
     if (folder / "run.json").is_file():
         from harness.launch.rundir import load_run
 
@@ -206,10 +207,10 @@ def find_baseline(folder: Path, name: str) -> Path:
         if path.exists():
             return path
     known = ", ".join([*read_baselines(folder), *(n.name for n in runs_in(folder)[0])])
-    raise UsageProblem(f"no baseline or run called {name!r} in {folder}", hint=f"There are: {known}")
+    raise UsageProblem(
+        f"no baseline or run called {name!r} in {folder}", hint=f"There are: {known}"
+    )
 
 
 def with_notes(made: Side, notes: tuple[Warning_, ...]) -> Side:
     return replace(made, notes=(*made.notes, *notes))
-
-

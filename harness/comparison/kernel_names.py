@@ -38,13 +38,13 @@ LONGEST = 48
 
 def short(demangled: str) -> str:
     """``void at::native::elementwise<...>(int)`` -> ``elementwise``; a generic kernel also names
-    its functor: ``vectorized_elementwise_kernel (CUDAFunctor_add)``."""
+    its functor: ``CUDAFunctor_add (vectorized_elementwise_kernel)``."""
     name = short_kernel_name(demangled)
     if _WALKERS.search(name):
         inside = demangled.partition("<")[2]
         functor = next((f for f in _FUNCTOR.findall(inside) if f not in _BINDERS), "")
         if functor and functor != name:
-            return f"{name} ({functor})"
+            return f"{functor} ({name})"
     return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
 
 

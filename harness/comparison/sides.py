@@ -105,14 +105,12 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
     """Reduce one attributed trace."""
     instances = summarise.instances(found)
     closed = instances[~instances["open"].astype(bool)]
-    if by == "kernels":
-        values = _kernel_values(found)
-    else:
-        values = _range_values(closed, MEASURES[measure])
+    of_kernels = by == "kernels"
+    values = _kernel_values(found) if of_kernels else _range_values(closed, MEASURES[measure])
     return Capture(
         values=values,
         kernels=_kernel_use(found, instances),
-        idle=_idle(found),
+        idle=_idle(closed),
         source=found.trace.source,
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
@@ -176,14 +174,17 @@ def _kernel_use(found: Attribution, instances: pd.DataFrame) -> dict[Key, dict[s
     return out
 
 
-def _idle(found: Attribution) -> dict[Key, float]:
-    table = summarise.ranges(found)
-    by = table.groupby(["path", "domain", "style"], observed=True, sort=False)
-    sums = by[["idle_ns", "instances"]].sum()
-    return {
-        Key(tuple(path), str(domain), str(style)): float(idle) / max(1, int(number))
-        for (path, domain, style), idle, number in sums.itertuples()
-    }
+def _idle(instances: pd.DataFrame) -> dict[Key, float]:
+    """Median idle ns of an instance: from its first op's start to its last op's end, less its
+    ops' own time."""
+    if "span_ns" not in instances.columns:
+        return {}
+    columns = ("path", "domain", "style")
+    codes, first = _groups(instances, columns)
+    idle = (instances["span_ns"] - instances["total_gpu_ns"]).clip(lower=0).to_numpy(np.float64)
+    parts = _split(idle, codes, len(first))
+    medians = (float(np.median(part)) for part in parts)
+    return dict(zip(_keys(instances, columns, first), medians, strict=True))
 
 
 def samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from harness.comparison.statistics import Estimate, captures_needed
 
+#: Multiplication sign, en dash.
+TIMES, TO = "\u00d7", "\u2013"
+
 VERDICTS = ("faster", "slower", "same", "unsure", "new", "gone")
 
 #: An adjusted p-value above this leaves a change unproven.
@@ -65,16 +68,16 @@ def describe_change(ratio: float) -> str:
     word = "slower" if ratio > 1.0 else "faster"
     if 1 / 1.1 < ratio < 1.1:
         return f"{percent(abs(ratio - 1.0))} {word}"
-    return f"{factor(max(ratio, 1 / ratio))}× {word}"
+    return f"{factor(max(ratio, 1 / ratio))}{TIMES} {word}"
 
 
 def describe_interval(ratio: float, low: float, high: float) -> str:
-    """The interval in the terms of ``describe_change``: ``1.40–1.44`` or ``0.8–1.2%``."""
+    """The interval in the terms of ``describe_change``: 1.40 to 1.44, or 0.8 to 1.2%."""
     if 1 / 1.1 < ratio < 1.1:
         ends = sorted((low - 1.0, high - 1.0) if ratio > 1.0 else (1.0 - high, 1.0 - low))
-        return f"{100 * ends[0]:.1f}–{100 * ends[1]:.1f}%"
+        return f"{100 * ends[0]:.1f}{TO}{100 * ends[1]:.1f}%"
     ends = sorted((low, high) if ratio > 1.0 else (1.0 / high, 1.0 / low))
-    return f"{factor(ends[0])}–{factor(ends[1])}"
+    return f"{factor(ends[0])}{TO}{factor(ends[1])}"
 
 
 def factor(value: float) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.comparison.explain import CHANGED
 from harness.comparison.kernel_names import short
-from harness.comparison.verdict import percent
+from harness.comparison.verdict import TO, percent
 from harness.render.page import Column, Grid, Page, Row, Section
 from harness.render.text import (
     MISSING,
@@ -88,7 +89,7 @@ def _grid(comparison: Comparison, top: int) -> Grid:
 def _row(row: Compared) -> Row:
     interval = MISSING
     if row.ci_low is not None and row.ci_high is not None:
-        interval = f"{ratio(row.ci_low)}–{ratio(row.ci_high)}"
+        interval = f"{ratio(row.ci_low)}{TO}{ratio(row.ci_high)}"
     cells = (
         duration(row.base_ns),
         duration(row.new_ns),
@@ -102,15 +103,15 @@ def _row(row: Compared) -> Row:
 
 
 def label(row: Compared) -> str:
-    """The path, outermost names left out when it is long; for a kernel, the kernel before it."""
+    """The path, outermost names left out when it is long; a kernel stands after its range."""
+    if row.kernel:
+        return f"{printable(row.name)}: {printable(short(row.kernel))}"
     names = [printable(name) for name in row.path] or [UNNAMED]
     text = " / ".join(names)
     while len(text) > _LONGEST_PATH and len(names) > 1:
         names = names[1:]
         text = "… / " + " / ".join(names)
-    if row.domain:
-        text = f"{printable(row.domain)}: {text}"
-    return f"{printable(short(row.kernel))} in {text}" if row.kernel else text
+    return f"{printable(row.domain)}: {text}" if row.domain else text
 
 
 def p_value(p: float | None) -> str:
@@ -128,7 +129,7 @@ def _gate(outcome: Outcome | None) -> Section | None:
 
 def _reasons(comparison: Comparison) -> Section | None:
     """Why, for what changed; what would settle it, for what is unsure."""
-    told = [row for row in comparison.items if row.verdict != "same"]
+    told = [r for r in comparison.items if r.explanation or r.verdict not in ("same", *CHANGED)]
     if comparison.blocked:
         told = [row for row in told if row.verdict != "unsure"]
     lines = []
