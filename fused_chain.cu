@@ -136,8 +136,8 @@ __device__ __forceinline__ Vector<T, N> chain(const Vector<T, N>& h, const Vecto
 // issued before the first is used: bytes in flight, not arithmetic, are what DRAM waits for.
 // The last block also does the up to N - 1 elements that fill no vector.
 template <typename T, int N, int kUnroll, Cache cache>
-__global__ void kernel(const T* __restrict__ h, const T* __restrict__ residual, T* __restrict__ out,
-                       int64_t size) {
+__global__ void fused_chain_kernel(const T* __restrict__ h, const T* __restrict__ residual,
+                                   T* __restrict__ out, int64_t size) {
   using V = Vector<T, N>;
   const auto* h_vectors = reinterpret_cast<const V*>(h);
   const auto* residual_vectors = reinterpret_cast<const V*>(residual);
@@ -191,9 +191,10 @@ void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t st
   };
   if (addresses % kVectorBytes == 0) {
     constexpr int N = kVectorBytes / sizeof(T);
-    kernel<T, N, kUnroll, cache><<<blocks(N * kUnroll), threads, 0, stream>>>(h, residual, out, size);
+    fused_chain_kernel<T, N, kUnroll, cache>
+        <<<blocks(N * kUnroll), threads, 0, stream>>>(h, residual, out, size);
   } else {
-    kernel<T, 1, 8, cache><<<blocks(8), threads, 0, stream>>>(h, residual, out, size);
+    fused_chain_kernel<T, 1, 8, cache><<<blocks(8), threads, 0, stream>>>(h, residual, out, size);
   }
 }
 
