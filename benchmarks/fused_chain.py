@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 from torch import Tensor
+
 from workload import extension, machine
 from workload.blocks import DTYPES, EAGER_MOVES, FUSED_MOVES, eager_chain, fused_chain
 
@@ -85,7 +86,8 @@ def sample(subject: Subject, sets: list[tuple[Tensor, Tensor]]) -> float:
     """Nanoseconds of one operation, averaged over the sets."""
     events: Any = torch.cuda.Event
     start, end = events(enable_timing=True), events(enable_timing=True)
-    torch.cuda._sleep(SLEEP_CYCLES)
+    sleep: Any = torch.cuda._sleep  # untyped in torch
+    sleep(SLEEP_CYCLES)
     start.record()
     results = [subject(h, residual) for h, residual in sets]  # kept: each its own memory
     end.record()
