@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.comparison.comparability import facts
+from harness.comparison.comparability import EXPECTED, facts
 from harness.comparison.explain import blame_nested, explain, summarise
 from harness.comparison.result import Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
@@ -189,11 +189,12 @@ def _warnings(
     if options.force and any(fact.blocks for fact in known):
         names = ", ".join(f"{f.name} ({f.base} → {f.new})" for f in known if f.blocks)
         found.append(Warning_("forced", f"compared although these differ: {names}"))
-    silent = [fact.name for fact in known if not (fact.base and fact.new)]
+    checked = {fact.name for fact in known if fact.base and fact.new}
+    silent = [name for name in EXPECTED if name not in checked]
     if silent:
         found.append(
             Warning_(
-                "unchecked", f"not on record for both sides, so not checked: {', '.join(silent)}"
+                "unchecked", f"not recorded for both sides, so not checked: {', '.join(silent)}"
             )
         )
     if empty:

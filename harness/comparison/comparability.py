@@ -20,14 +20,14 @@ _CLOCK_TOLERANCE = 0.03
 _AT_WORK = 0.5
 #: Slow-downs by the profiler further apart than this (of the plain time) are a difference.
 _OVERHEAD_TOLERANCE = 0.25
+#: What every comparison should know; a comparison that does not says so.
+EXPECTED = ("GPU", "GPU UUID", "driver", "CUDA", "torch")
 #: A value that captures of one side do not share.
 MIXED = "differs between captures"
 
 #: Bits of nvidia-smi's clocks_throttle_reasons that slow work down; the rest (idle, an
 #: application's own setting) do not.
 _SLOWED = {0x04: "power cap", 0x28: "hardware or heat", 0x40: "heat", 0x80: "power brake"}
-
-_VERSIONS = {"driver": "driver", "cuda": "CUDA", "torch": "torch", "nsys": "nsys"}
 
 
 def facts(base: Side, new: Side, policy: str) -> tuple[Fact, ...]:
@@ -47,33 +47,40 @@ def facts(base: Side, new: Side, policy: str) -> tuple[Fact, ...]:
 
 def _collect(side: Side) -> dict[str, str]:
     run = side.run or {}
-    out: dict[str, str] = {}
-    out["recorded by"] = _one(capture.source.kind for capture in side.captures)
-    gpus = _gpus(side)
-    out["GPU"] = ", ".join(_text(gpu.get("name")) for gpu in gpus)
-    out["GPU UUID"] = ", ".join(_uuid(gpu.get("uuid")) for gpu in gpus)
     versions = _mapping(run.get("versions"))
-    for key, name in _VERSIONS.items():
-        out[name] = _text(versions.get(key)) or _recorded(side, key)
-    if not out["driver"] and gpus:
-        out["driver"] = _text(gpus[0].get("driver"))
-    if not out["nsys"]:
-        out["nsys"] = _one(c.source.version for c in side.captures if c.source.kind == "nsys")
-    out |= _limits(gpus)
-    out["clocks"] = _clock(run, gpus)
-    out["throttling"] = _throttling(run)
-    out |= _workload(_mapping(run.get("workload")))
-    out["overhead"] = _overhead(run)
+    gpus = _gpus(side)
+    sources = [capture.source for capture in side.captures]
+    out = {
+        "recorded by": _one(source.kind for source in sources),
+        "GPU": ", ".join(_text(gpu.get("name")) for gpu in gpus),
+        "GPU UUID": ", ".join(_uuid(gpu.get("uuid")) for gpu in gpus if gpu.get("uuid")),
+        "driver": _text(gpus[0].get("driver")) if gpus else _recorded(side, "driver"),
+        "CUDA driver": _recorded(side, "cuda_driver"),
+        "CUDA": _text(versions.get("cuda")),
+        "torch": _text(versions.get("torch"))
+        or _one(source.version for source in sources if source.kind == "torch"),
+        "nsys": _one(source.version for source in sources if source.kind == "nsys"),
+        **_limits(gpus),
+        "clocks": _clock(run, gpus),
+        "throttling": _throttling(run),
+        **_workload(_mapping(run.get("workload"))),
+        "overhead": _overhead(run),
+    }
     return {name: value for name, value in out.items() if value}
 
 
 def _gpus(side: Side) -> list[Mapping[str, Any]]:
+    """The GPUs on record; of several captures that disagree, one that says so."""
     gpus = (side.run or {}).get("gpu")
-    if not gpus:
-        recorded = [capture.source.facts.get("gpus") for capture in side.captures]
-        gpus = next((found for found in recorded if found), [])
-    listed = [gpus] if isinstance(gpus, Mapping) else gpus
-    return [gpu for gpu in listed if isinstance(gpu, Mapping)]
+    if gpus:
+        return _mappings([gpus] if isinstance(gpus, Mapping) else gpus)
+    recorded = [_mappings(c.source.facts.get("gpus")) for c in side.captures]
+    found = next((gpus for gpus in recorded if gpus), [])
+    keys = ("name", "uuid", "driver")
+    if not found or all(not gpus or gpus == found for gpus in recorded):
+        return found
+    every = [gpus[0] for gpus in recorded if gpus]
+    return [{key: _one(_text(gpu.get(key)) for gpu in every) for key in keys}]
 
 
 def _recorded(side: Side, key: str) -> str:
@@ -124,15 +131,15 @@ def _clock(run: Mapping[str, Any], gpus: list[Mapping[str, Any]]) -> str:
         float(state["clock_sm_mhz"])
         for item in _passes(run)
         if item.get("name") == "nsys"
-        for state in item.get("gpu_after") or []
-        if isinstance(state, Mapping) and isinstance(state.get("clock_sm_mhz"), int | float)
+        for state in _mappings(item.get("gpu_after"))
+        if isinstance(state.get("clock_sm_mhz"), int | float)
     ]
     busy = [clock for clock in seen if clock >= _AT_WORK * limit > 0]
     return f"{statistics.median(busy):.0f} MHz" if busy else ""
 
 
 def _passes(run: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [item for item in run.get("passes") or [] if isinstance(item, Mapping)]
+    return _mappings(run.get("passes"))
 
 
 def _workload(workload: Mapping[str, Any]) -> dict[str, str]:
@@ -168,6 +175,10 @@ def _close(a: str, b: str, tolerance: float) -> bool:
 
 def _text(value: Any) -> str:
     return "" if value is None else str(value).strip()
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value or [] if isinstance(item, Mapping)]
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
