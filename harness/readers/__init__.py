@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,10 @@ from harness.errors import UnreadableReport
 if TYPE_CHECKING:
     from harness.trace import Trace
 
-__all__ = ["load", "load_all"]
+__all__ = ["captures", "load", "load_all"]
+
+#: How much newer a report may be than its export: a checkout writes the two in any order.
+STALE_AFTER_NS = 10_000_000_000
 
 
 def load(path: str | Path) -> Trace:
@@ -34,18 +38,21 @@ def load_all(path: str | Path) -> list[Trace]:
 def captures(folder: Path) -> list[Path]:
     """The files of a run folder to read: its nsys captures or, without any, its torch traces.
 
-    A capture's ``.sqlite`` is preferred to its ``.nsys-rep``.
+    A capture's ``.sqlite`` is preferred to its ``.nsys-rep``, unless that is much newer.
     """
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise UnreadableReport(f"{folder}: permission denied")
     for stems in (("report{}.sqlite", "report{}.nsys-rep"), ("torch_trace{}.json.gz",)):
         found: list[Path] = []
         number = 1
         while True:
             tag = "" if number == 1 else f".{number}"
             files = [folder / stem.format(tag) for stem in stems]
-            here = next((file for file in files if file.is_file()), None)
-            if here is None:
+            files = [file for file in files if file.is_file()]
+            if not files:
                 break
-            found.append(here)
+            stale = len(files) == 2 and is_stale(*files)
+            found.append(files[1] if stale else files[0])
             number += 1
         if found:
             return found
@@ -55,16 +62,17 @@ def captures(folder: Path) -> list[Path]:
     )
 
 
+def is_stale(export: Path, report: Path) -> bool:
+    """Is the report so much newer that the export cannot be of it?"""
+    return report.stat().st_mtime_ns - export.stat().st_mtime_ns > STALE_AFTER_NS
+
+
 def _read(path: Path) -> Trace:
     name = path.name.lower()
     if name.endswith((".json", ".json.gz")):
-        from harness.readers import kineto
-
-        return kineto.read(path)
-    if name.endswith((".nsys-rep", ".qdrep")):
-        from harness.readers import nsys_rep
-
-        return nsys_rep.read(path)
-    from harness.readers import nsys_sqlite
-
-    return nsys_sqlite.read(path)
+        from harness.readers.kineto import read
+    elif name.endswith((".nsys-rep", ".qdrep")):
+        from harness.readers.nsys_rep import read
+    else:
+        from harness.readers.nsys_sqlite import read
+    return read(path)

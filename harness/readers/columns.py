@@ -122,10 +122,7 @@ class Database:
         low, high = self.rowids(query.table)
         count = min(max((high - low + 1) // rows, 1), _MOST_PIECES)
         edges = [low + (high - low + 1) * i // count for i in range(count + 1)]
-        return [
-            replace(query, rowids=(start, stop - 1))
-            for start, stop in pairwise(edges)
-        ]
+        return [replace(query, rowids=(start, stop - 1)) for start, stop in pairwise(edges)]
 
     def rowids(self, table: str) -> tuple[int, int]:
         """The first and last rowid of a table; (0, -1) when it is empty."""
@@ -137,14 +134,14 @@ class Database:
     def _read_arrow(self, queries: Sequence[Query]) -> list[Columns]:
         tables = [_Table(self, query) for query in queries]
         pieces = [piece for table in tables for piece in table.pieces]
-        uri = _uri(self.path)
+        where = uri(self.path)
         threads = min(_cores(), len(pieces))
         if threads > 1:
             with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda piece: piece.read(uri), pieces))
+                list(pool.map(lambda piece: piece.read(where), pieces))
         else:
             for piece in pieces:
-                piece.read(uri)
+                piece.read(where)
         return [table.joined() for table in tables]
 
 
@@ -209,7 +206,7 @@ def open_database(path: Path, engine: str = "auto") -> Iterator[Database]:
     """
     _check_file(path)
     try:
-        connection = sqlite3.connect(_uri(path), uri=True)
+        connection = sqlite3.connect(uri(path), uri=True)
         try:
             connection.text_factory = _lenient_text
             yield Database(path, connection, engine)
@@ -223,7 +220,8 @@ def open_database(path: Path, engine: str = "auto") -> Iterator[Database]:
         ) from error
 
 
-def _uri(path: Path) -> str:
+def uri(path: Path) -> str:
+    """The URI that opens a finished SQLite file, whatever characters its name has."""
     # immutable: a report is finished, and its folder may be read-only or on a file system
     # without locks; SQLite would otherwise want to write a -shm file beside a WAL database.
     return f"file:{quote(os.fspath(path.resolve()))}?mode=ro&immutable=1"

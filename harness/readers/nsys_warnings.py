@@ -29,14 +29,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from harness.readers import nsys_schema
+from harness.readers import STALE_AFTER_NS, nsys_schema
 from harness.readers.columns import Database
 from harness.trace import Trace, Warning_
 
 _RECORD = "Record with nsys profile -t cuda,nvtx (harness run --nsys does)."
 _KERNEL_LAUNCH = re.compile(r"^cu(da)?Launch(Cooperative)?Kernel")
-#: How much newer a report may be than its export: a checkout writes both in any order.
-_STALE_AFTER_NS = 10_000_000_000
 #: Complaints about what harness never asks for, or that have a code of their own here.
 _HARMLESS = re.compile(
     r"perf event paranoid|IP/backtrace|IP samples|context switch|Does the process use|"
@@ -246,7 +244,7 @@ def _stale(path: Path) -> Iterator[Warning_]:
         newer = report.stat().st_mtime_ns - path.stat().st_mtime_ns
     except OSError:
         return
-    if newer > _STALE_AFTER_NS:
+    if newer > STALE_AFTER_NS:
         yield Warning_(
             "stale-export",
             f"{report.name} is {newer / 1e9:.0f} s newer than {path.name}: this export may be of "

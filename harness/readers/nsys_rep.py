@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: MIT
+"""An ``.nsys-rep`` as a Trace: exported with nsys, the export kept beside the report.
+
+The kept export (``.NAME.nsys-rep.harness-export``) holds only the tables the reader needs, so it
+is not called ``NAME.sqlite``: ``nsys stats`` would take that for a full export and skip reports.
+It carries a stamp of the report it came from; another report under the same name is exported
+again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import ToolMissing, UnreadableReport
+
+if TYPE_CHECKING:
+    from harness.launch.nsys import Nsys
+    from harness.trace import Trace
+
+#: First bytes of every report (.qdrep too); from 2023 on the version that wrote it follows.
+_MAGIC = b"NVIDIA Tegra Profiler Report "
+_VERSION = re.compile(r"(20\d\d(?:[.@]\d+){1,3})")
+
+#: What the reader looks at. nsys from 2023.2 on can leave the rest out (``--tables``), which for a
+#: report with CPU samples or OS calls is most of the time and size of an export.
+_TABLES = (
+    "StringIds",
+    "NVTX_EVENTS",
+    "CUPTI_ACTIVITY_KIND_RUNTIME",
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "CUDA_GRAPH_EVENTS",
+    "CUDA_GRAPH_NODE_EVENTS",
+    "ThreadNames",
+    "ANALYSIS_DETAILS",
+    "DIAGNOSTIC_EVENT",
+    "TARGET_INFO_GPU",
+    "TARGET_INFO_CUDA_DEVICE",
+    "TARGET_INFO_SYSTEM_ENV",
+    "META_DATA_CAPTURE",
+    "META_DATA_EXPORT",
+    "ENUM_CUDA_MEMCPY_OPER",
+)
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """What identifies a report's content without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> _Stamp:
+        status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+def read(path: str | Path) -> Trace:
+    """Read an nsys report: its ``.sqlite`` beside it if that is newer, else the kept export, else
+    a new export.
+
+    Raises:
+        UnreadableReport: not a report, cut short, or written by a newer nsys than the one here.
+        ToolMissing: an export is needed and there is no nsys.
+    """
+    from harness.readers import nsys_sqlite
+
+    path = Path(path)
+    written_by = _check_report(path)
+    beside = path.with_suffix(".sqlite")
+    if _is_newer(beside, path):
+        return _named(nsys_sqlite.read(beside), path)
+    with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
+        export = _export(path, written_by, beside, Path(scratch))
+        return _named(nsys_sqlite.read(export), path)
+
+
+def _named(trace: Trace, path: Path) -> Trace:
+    return replace(trace, source=replace(trace.source, path=str(path)))
+
+
+def _is_newer(export: Path, report: Path) -> bool:
+    try:
+        status = export.stat()
+        return status.st_size > 0 and status.st_mtime_ns >= report.stat().st_mtime_ns
+    except OSError:
+        return False
+
+
+def _export(path: Path, written_by: str, beside: Path, scratch: Path) -> Path:
+    """An export of the report as it is now: a kept one, or a new one, kept where that is possible
+    and in ``scratch`` where it is not.
+
+    Two processes at once: the second waits for the first. Where the file system has no locks both
+    export, and each puts its own whole file in place.
+    """
+    stamp = _Stamp.of(path)
+    places = _places(path)
+    if (kept := _kept(places, stamp)) is not None:
+        return kept
+    try:
+        nsys = _find_nsys(written_by)
+    except ToolMissing as error:
+        if beside.is_file() and beside.stat().st_size:
+            return beside  # older than the report; the reader warns where that matters
+        raise ToolMissing(
+            f"{path}: only nsys can read it; {error.message}", hint=error.hint
+        ) from None
+    with _locked(path):
+        # Another process may have been quicker.
+        return _kept(places, stamp) or _export_anew(nsys, path, written_by, stamp, scratch)
+
+
+def _export_anew(nsys: Nsys, path: Path, written_by: str, stamp: _Stamp, scratch: Path) -> Path:
+    for place in _places(path):
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            folder = tempfile.TemporaryDirectory(dir=place.parent, prefix=".harness-")
+        except OSError:
+            continue  # a read-only folder: the next place
+        with folder as name:
+            export = _run_export(nsys, path, written_by, Path(name))
+            _write_stamp(export, stamp)
+            export.replace(place)
+            return place
+    return _run_export(nsys, path, written_by, scratch)
+
+
+def _kept(places: list[Path], stamp: _Stamp) -> Path | None:
+    return next((place for place in places if _stamp_in(place) == stamp), None)
+
+
+def _places(path: Path) -> list[Path]:
+    """Where an export is kept: beside the report, or in the user's cache if that is read-only."""
+    name = f".{path.name}.harness-export"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "nsys-harness"
+    where = hashlib.sha256(os.fsencode(path.resolve().parent)).hexdigest()[:16]
+    return [path.parent / name, cache / where / name]
+
+
+def _stamp_in(kept: Path) -> _Stamp | None:
+    """The stamp in a kept export; None if there is none."""
+    if not kept.is_file():
+        return None
+    from harness.readers.columns import uri
+
+    try:
+        with contextlib.closing(sqlite3.connect(uri(kept), uri=True)) as connection:
+            row = connection.execute("SELECT size, mtime_ns, inode FROM HARNESS_STAMP").fetchone()
+    except sqlite3.Error:
+        return None
+    return _Stamp(*row) if row else None
+
+
+def _write_stamp(export: Path, stamp: _Stamp) -> None:
+    with contextlib.closing(sqlite3.connect(export)) as connection, connection:
+        connection.execute(
+            "CREATE TABLE HARNESS_STAMP (size INTEGER, mtime_ns INTEGER, inode INTEGER)"
+        )
+        connection.execute(
+            "INSERT INTO HARNESS_STAMP VALUES (?, ?, ?)", (stamp.size, stamp.mtime_ns, stamp.inode)
+        )
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the report itself as the lock: nothing is left behind, and read-only folders work."""
+    with path.open("rb") as file:
+        with contextlib.suppress(ImportError, OSError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _run_export(nsys: Nsys, path: Path, written_by: str, folder: Path) -> Path:
+    """Export into ``folder``. Judged by the file: nsys may exit 0 and leave nothing, or an empty
+    file."""
+    said = ""
+    for extra in _table_options(nsys), []:
+        export = folder / "export.sqlite"
+        command = [nsys.path, "export", "-t", "sqlite", "-q", "true", *extra]
+        done = subprocess.run(
+            [*command, "-o", str(export), str(path.resolve())],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            text=True,
+            errors="replace",
+        )
+        if export.is_file() and export.stat().st_size:
+            return export
+        said = done.stdout
+        export.unlink(missing_ok=True)
+    raise _export_failed(nsys, path, written_by, said)
+
+
+def _table_options(nsys: Nsys) -> list[str]:
+    done = subprocess.run(
+        [nsys.path, "export", "--help"],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return ["--tables", ",".join(_TABLES)] if "--tables" in done.stdout + done.stderr else []
+
+
+def _export_failed(nsys: Nsys, path: Path, written_by: str, said: str) -> UnreadableReport:
+    # 2022.4 on a report by 2023.4: "Exportation error: Version number is invalid: 2023@4@4@54-…"
+    if "ersion" in said and (found := _VERSION.search(said)):
+        written_by = found[1].replace("@", ".")
+    if written_by and _release(written_by) > _release(nsys.version):
+        return UnreadableReport(
+            f"{path}: written by nsys {written_by}, which nsys {nsys.version} ({nsys.path}) "
+            "cannot read",
+            hint=f"Point HARNESS_NSYS at nsys {'.'.join(written_by.split('.')[:2])} or later, or "
+            "export the report where it was recorded.",
+        )
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    reason = f": {lines[-1][-200:]}" if lines else ""
+    return UnreadableReport(
+        f"{path}: nsys {nsys.version} could not export it{reason}",
+        hint="Was it cut short while copied? Compare its size with the original.",
+    )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _check_report(path: Path) -> str:
+    """The version that wrote the report, "" where it does not say (2022 and before)."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(120)
+    except FileNotFoundError:
+        raise UnreadableReport(f"{path}: no such file") from None
+    except OSError as error:
+        raise UnreadableReport(f"{path}: cannot be read ({error.strerror})") from None
+    if not head:
+        raise UnreadableReport(f"{path}: empty file", hint="Look at what nsys profile printed.")
+    if head.startswith(b"version https://git-lfs"):
+        raise UnreadableReport(
+            f"{path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
+        )
+    if not head.startswith(_MAGIC):
+        raise UnreadableReport(
+            f"{path}: not an Nsight Systems report",
+            hint="Expected a run folder, an nsys .sqlite or .nsys-rep, or a torch.profiler trace.",
+        )
+    found = _VERSION.match(head[len(_MAGIC) :].decode("latin-1"))
+    return found[1].replace("@", ".") if found else ""
+
+
+def _find_nsys(written_by: str) -> Nsys:
+    """The nsys to export with: the one that would be found, or a newer one if that is too old."""
+    from harness.launch import nsys
+
+    first = nsys.find(None, os.environ)
+    if not written_by or _release(written_by) <= _release(first.version):
+        return first
+    installed: Any = [nsys.probe(file) for pattern in nsys.PLACES for file in _glob(pattern)]
+    able = [
+        one
+        for one in installed
+        if isinstance(one, nsys.Nsys) and _release(one.version) >= _release(written_by)
+    ]
+    return max(able, key=lambda one: one.release) if able else first
+
+
+def _glob(pattern: str) -> list[str]:
+    import glob
+
+    return glob.glob(pattern)
