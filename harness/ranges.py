@@ -59,7 +59,9 @@ def _compiling_if_torch() -> bool:
     if torch is None or not hasattr(torch, "compiler") or not hasattr(torch, "autograd"):
         return False
     _torch, _compiling = torch, torch.compiler.is_compiling
-    _profiling = torch.autograd._profiler_enabled
+    profiler = torch.autograd.profiler
+    # torch.autograd._profiler_enabled() only knows of this thread's: not of one for all threads.
+    _profiling = lambda: profiler._is_profiler_enabled  # noqa: E731
     # torch's NVTX is preferred over the package's, which may have been chosen before.
     _nvtx_cache.clear()
     return _compiling()
@@ -107,8 +109,7 @@ def _record(name: str) -> Any:
 
     There the profiler turns every record_function into an NVTX range: one more would double ours.
     """
-    autograd = _torch._C._autograd
-    if autograd._profiler_type() == autograd.ActiveProfilerType.NVTX:
+    if _torch._C._autograd._profiler_type().name == "NVTX":
         return None
     record = _torch.autograd.profiler.record_function(name)
     record.__enter__()
