@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness.attribute.arrays import Ints, numbered
 from harness.attribute.engine import RULES, Attribution
 from harness.attribute.graphs import capture_points
-from harness.attribute.nesting import Ints
 from harness.measures import (
     Rows,
     busy,
@@ -112,12 +112,12 @@ def ops(found: Attribution, names: str = "short") -> pd.DataFrame:
 def op_paths(found: Attribution) -> pd.Categorical:
     """Path of each op as a categorical of tuples: () for outside and unlinked ops."""
     nodes = found.path_node
-    used, codes = np.unique(nodes, return_inverse=True)
+    used, codes = numbered(nodes)
     paths = path_tuples(found, used)
     single = np.flatnonzero((nodes < 0) & (found.last_opened >= 0))
     if len(single):
         label = found.labels.of_range[found.start_end_rows[found.last_opened[single]]]
-        extra, extra_codes = np.unique(label, return_inverse=True)
+        extra, extra_codes = numbered(label)
         codes = codes.copy()
         codes[single] = len(paths) + extra_codes
         paths = [*paths, *((str(found.labels.name[at]),) for at in extra)]
@@ -134,7 +134,7 @@ def captured_paths(found: Attribution) -> pd.Categorical:
         located = found.nest.forest.locate(thread, time, time)
         leaf = located.leaf
         nodes = np.where(leaf >= 0, found.nest.path[leaf] if len(found.nest.path) else -1, -1)
-        used, inverse = np.unique(nodes, return_inverse=True)
+        used, inverse = numbered(nodes)
         paths, codes = path_tuples(found, used), inverse
     return _tuple_categorical(codes, paths)
 
@@ -148,12 +148,10 @@ def instances(found: Attribution) -> pd.DataFrame:
     thread = ranges["thread"].to_numpy()
     nodes = np.full(len(ranges), -1, np.int64)
     nodes[found.nest.rows] = found.nest.path
-    used, codes = np.unique(nodes, return_inverse=True)
+    used, codes = numbered(nodes)
     paths = path_tuples(found, used)
     if len(found.start_end_rows):
-        labels, inverse = np.unique(
-            found.labels.of_range[found.start_end_rows], return_inverse=True
-        )
+        labels, inverse = numbered(found.labels.of_range[found.start_end_rows])
         codes = codes.copy()
         codes[found.start_end_rows] = len(paths) + inverse
         paths = [*paths, *((str(found.labels.name[at]),) for at in labels)]

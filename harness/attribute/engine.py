@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from harness.attribute.arrays import Ints, Mask, numbered
 from harness.attribute.ledger import Ledger
 from harness.attribute.link import link
-from harness.attribute.nesting import Forest, Ints, Located, Mask, Pairs
+from harness.attribute.nesting import Forest, Located, Pairs
 from harness.attribute.paths import PathTree
 from harness.attribute.policy import Callers, StartEnd, find_callers, start_end_claims
 from harness.errors import UsageProblem
@@ -351,7 +352,7 @@ class _Names:
     @staticmethod
     def _with_pairs(out: Ints, pairs: Pairs, tree: PathTree, root: Codes, label: Codes) -> Ints:
         if len(pairs.query):
-            asked, owner = np.unique(pairs.query, return_inverse=True)
+            asked, owner = numbered(pairs.query)
             out[asked] = tree.add_sequences(
                 root[asked].astype(np.int64), owner, label[pairs.position].astype(np.int64)
             )

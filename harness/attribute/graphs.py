@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.attribute.nesting import Ints
+from harness.attribute.arrays import Ints
 from harness.trace import Trace
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.attribute.nesting import Ints
+from harness.attribute.arrays import Ints
 from harness.trace import Trace
 
 #: A direct table is used while it is at most this many times longer than what it indexes.

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
+from harness.attribute.arrays import Ints, Mask, Positions, distinct, expand
 
 #: Steps taken up the parent chain before switching to a search by depth.
 _CLIMB_STEPS = 8
@@ -39,7 +37,7 @@ class Axis:
         high = max((int(t.max()) for t in filled), default=0)
         if (scopes + 2) * (high - low + 3) < 2**62:
             return cls(low - 1, high + 1)
-        ranks = np.unique(np.concatenate(filled))
+        ranks = distinct(np.concatenate(filled))
         return cls(-1, 2 * len(ranks), ranks)
 
     def key(self, scope: npt.NDArray[Any], time: Ints) -> Ints:
@@ -221,15 +219,6 @@ def _last_at_depth(
 def _isin_sorted(sorted_values: Ints, values: Ints) -> Mask:
     at = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
     return np.asarray(sorted_values[at] == values)
-
-
-def expand(first: Ints, last: Ints) -> tuple[Ints, Ints]:
-    """Flatten the windows ``first[i] .. last[i]-1``: (i repeated, the values)."""
-    lengths = np.maximum(last - first, 0)
-    owner = np.repeat(np.arange(len(first)), lengths)
-    begin = np.cumsum(lengths) - lengths
-    values = np.arange(len(owner)) - begin[owner] + first[owner]
-    return owner, values
 
 
 def contained_pairs(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.attribute.nesting import Ints
+from harness.attribute.arrays import Ints, numbered
 
 
 @dataclass
@@ -50,7 +50,7 @@ class PathTree:
 
     def child(self, level: int, parent: Ints, label: Ints) -> Ints:
         """The nodes at ``level`` (1 is just below the roots) for these parents and labels."""
-        keys, inverse = np.unique(parent * self.labels + label, return_inverse=True)
+        keys, inverse = numbered(parent * self.labels + label)
         known = self._keys.get(level, np.empty(0, np.int64))
         known_nodes = self._nodes.get(level, np.empty(0, np.int64))
         at = np.searchsorted(known, keys)
@@ -127,6 +127,6 @@ class PathTree:
     def graft(self, base: Ints, branch: Ints) -> Ints:
         """Nodes whose labels are those of ``base`` followed by those of ``branch``."""
         stride = self.size
-        pairs, inverse = np.unique(base * stride + branch, return_inverse=True)
+        pairs, inverse = numbered(base * stride + branch)
         owner, member = self.ancestry(pairs % stride)
         return self.add_sequences(pairs // stride, owner, self.label[member])[inverse]

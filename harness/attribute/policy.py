@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.nesting import Axis, Ints, Mask, Pairs, contained_pairs, expand
+from harness.attribute.arrays import Ints, Mask, expand
+from harness.attribute.nesting import Axis, Pairs, contained_pairs
 
 Codes = npt.NDArray[Any]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.engine import Attribution, Contexts
-from harness.attribute.nesting import Ints, Mask
+from harness.attribute.arrays import Ints, Mask, distinct, numbered
+from harness.attribute.engine import Attribution
 from harness.trace import KINDS
 
 
@@ -32,12 +32,12 @@ class Rows:
 def path_rows(found: Attribution) -> Rows:
     """One row a (process, path); domains and styles apart."""
     nest, labels = found.nest, found.labels
-    nodes = np.unique(nest.path)
+    nodes = distinct(nest.path)
     process_of = nest.paths.root_of()[nodes]
     start_end_label = labels.of_range[found.start_end_rows].astype(np.int64)
     stride = max(1, len(labels))
-    keys, start_end_at = np.unique(
-        found.start_end.process.astype(np.int64) * stride + start_end_label, return_inverse=True
+    keys, start_end_at = numbered(
+        found.start_end.process.astype(np.int64) * stride + start_end_label
     )
     label = np.concatenate([nest.paths.label[nodes], keys % stride])
     processes = np.concatenate([process_of, keys // stride])
@@ -81,9 +81,8 @@ def name_rows(found: Attribution) -> Rows:
     nest, labels, threads = found.nest, found.labels, found.trace.threads
     stride = max(1, len(labels))
     ranges = found.trace.ranges
-    keys, of_range = np.unique(
-        ranges["thread"].to_numpy().astype(np.int64) * stride + labels.of_range,
-        return_inverse=True,
+    keys, of_range = numbered(
+        ranges["thread"].to_numpy().astype(np.int64) * stride + labels.of_range
     )
     label, thread = keys % stride, keys // stride
     lineages = nest.lineages
@@ -136,7 +135,6 @@ class Ops:
     start: Ints
     end: Ints
     keep: Mask
-    contexts: Contexts
 
     @classmethod
     def of(cls, found: Attribution) -> Ops:
@@ -149,8 +147,11 @@ class Ops:
             frame["start"].to_numpy(),
             frame["end"].to_numpy(),
             np.ones(len(frame), bool) if found.keep_op is None else found.keep_op,
-            found.contexts,
         )
+
+    @property
+    def is_kernel(self) -> Mask:
+        return self.keep & (self.kind == KINDS.index("kernel"))
 
 
 def members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:
@@ -177,7 +178,7 @@ def start_end_members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:
 
 
 def _distinct(owner: Ints, row: Ints, rows: int) -> tuple[Ints, Ints]:
-    keys = np.unique(owner * (rows + 1) + row)
+    keys = distinct(owner * (rows + 1) + row)
     return keys // (rows + 1), keys % (rows + 1)
 
 

@@ -21,12 +21,12 @@ def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
     first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
 
     # Once a context ...
-    size = len(ops.contexts.own)
+    size = len(found.contexts.own)
     base_number, base_ns = np.zeros((size, 4), np.int64), np.zeros((size, 4), np.int64)
     base_first = np.full(size, np.iinfo(np.int64).max)
     base_last = np.full(size, np.iinfo(np.int64).min)
-    inside = np.flatnonzero(ops.keep & (ops.contexts.of_op >= 0))
-    context = ops.contexts.of_op[inside]
+    inside = np.flatnonzero(ops.keep & (found.contexts.of_op >= 0))
+    context = found.contexts.of_op[inside]
     np.add.at(base_number, (context, ops.kind[inside]), 1)
     np.add.at(base_ns, (context, ops.kind[inside]), found.duration[inside])
     np.minimum.at(base_first, context, ops.start[inside])

@@ -25,7 +25,7 @@ CLOCK = 24
 
 
 @st.composite
-def nested(draw: st.DrawFn, thread: int, rows: list[Range]) -> list[Range]:
+def nested(draw: st.DrawFn, thread: int) -> list[Range]:
     """Ranges as push and pop make them: a stack a domain, every event at a time of its own or
     shared with its neighbour."""
     stacks: dict[str, list[tuple[int, str]]] = {"": [], "lib": []}
@@ -64,7 +64,7 @@ def programs(draw: st.DrawFn) -> Program:
     ]
     ranges: list[Range] = []
     for thread in range(len(threads)):
-        ranges += draw(nested(thread, ranges))
+        ranges += draw(nested(thread))
         for _ in range(draw(st.sampled_from([0, 0, 0, 1, 3]))):
             ranges.append(draw(arbitrary(thread, "push_pop")))
         for _ in range(draw(st.sampled_from([0, 0, 1, 2]))):
