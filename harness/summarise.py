@@ -100,7 +100,7 @@ def ops(found: Attribution, names: str = "short") -> pd.DataFrame:
             "tid": tid,
             "correlation": frame["correlation"],
             "path": op_paths(found),
-            "rule": pd.Categorical.from_codes(found.rule, categories=list(RULES)),
+            "rule": pd.Categorical.from_codes(found.rule, categories=pd.Index(RULES)),
             "captured_path": captured_paths(found),
         }
     )[OP_COLUMNS]

@@ -120,7 +120,7 @@ def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:
     missing = columns.keys() - data.keys()
     if missing:
         raise ValueError(f"columns missing: {sorted(missing)}")
-    out = {}
+    out: dict[str, Any] = {}
     for name, dtype in columns.items():
         values = data[name]
         if dtype == "category":

@@ -65,7 +65,7 @@ def batches(sizes: Ints, most: int) -> Iterator[tuple[int, int]]:
         low = high
 
 
-def running_maximum(group: Ints, value: Ints) -> Ints:
+def running_maximum(group: npt.NDArray[Any], value: Ints) -> Ints:
     """Largest value so far within each group; ``group`` is sorted."""
     if not len(value):
         return value

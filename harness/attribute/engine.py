@@ -197,7 +197,7 @@ class Attribution:
 def _ambiguous_threads(found: Attribution) -> str:
     threads = found.trace.threads
     rows = np.unique(found.launching_thread[found.ambiguous])
-    names = sorted({threads["name"].iat[r] or str(threads["tid"].iat[r]) for r in rows})
+    names = sorted({str(threads["name"].iat[r] or threads["tid"].iat[r]) for r in rows})
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.attribute.arrays import Ints, numbered
+
+
+Codes = npt.NDArray[Any]
 
 
 @dataclass
@@ -71,7 +76,7 @@ class PathTree:
         self._nodes[level] = np.concatenate([known_nodes, nodes[~old]])[order]
         return nodes[inverse]
 
-    def add_forest(self, root: Ints, parent: Ints, depth: Ints, label: Ints) -> Ints:
+    def add_forest(self, root: Ints, parent: Codes, depth: Codes, label: Ints) -> Ints:
         """Nodes of items that name their parent item (-1: directly below ``root``)."""
         nodes = np.full(len(root), -1, np.int64)
         by_depth = np.argsort(depth, kind="stable")

@@ -83,10 +83,8 @@ def _counted(group: Ints, value: Ints, number: Ints | None = None) -> tuple[Ints
         number = np.diff(np.append(at, len(packed)))
         packed = packed[at]
         return packed >> _PACK_BITS, (packed & ((1 << _PACK_BITS) - 1)) + low, number
-    if packs:
-        order = np.argsort((group << _PACK_BITS) | (value - low))
-    else:
-        order = np.lexsort((value, group))
+    packed = (group << _PACK_BITS) | (value - low)
+    order = np.argsort(packed) if packs else np.lexsort((value, group))
     group, value = group[order], value[order]
     at = np.flatnonzero(is_new(group, value))
     weights = np.ones(len(group), np.int64) if number is None else number[order]

@@ -36,9 +36,8 @@ def path_rows(found: Attribution) -> Rows:
     process_of = nest.paths.root_of()[nodes]
     start_end_label = labels.of_range[found.start_end_rows].astype(np.int64)
     stride = max(1, len(labels))
-    keys, start_end_at = numbered(
-        found.start_end.process.astype(np.int64) * stride + start_end_label
-    )
+    process = found.start_end.process.astype(np.int64)
+    keys, start_end_at = numbered(process * stride + start_end_label)
     label = np.concatenate([nest.paths.label[nodes], keys % stride])
     processes = np.concatenate([process_of, keys // stride])
     paths = path_tuples(found, nodes) + [(str(labels.name[at]),) for at in keys % stride]
@@ -81,9 +80,8 @@ def name_rows(found: Attribution) -> Rows:
     nest, labels, threads = found.nest, found.labels, found.trace.threads
     stride = max(1, len(labels))
     ranges = found.trace.ranges
-    keys, of_range = numbered(
-        ranges["thread"].to_numpy().astype(np.int64) * stride + labels.of_range
-    )
+    opener = ranges["thread"].to_numpy().astype(np.int64)
+    keys, of_range = numbered(opener * stride + labels.of_range)
     label, thread = keys % stride, keys // stride
     lineages = nest.lineages
     of_lineage = np.full(lineages.size, -1)
@@ -151,7 +149,7 @@ class Ops:
 
     @property
     def is_kernel(self) -> Mask:
-        return self.keep & (self.kind == KINDS.index("kernel"))
+        return np.logical_and(self.keep, self.kind == KINDS.index("kernel"))
 
 
 def members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:
