@@ -39,8 +39,8 @@ _TIMES = {
     " GPU op once, also under recursion.",
     "busy_ns": "Busy time: length of the union of the ops' intervals on a device, overlap"
     " counted once, summed over devices.",
-    "span_ns": "First op's start to last op's end, summed over instances (what `nsys` calls the"
-    " projected range).",
+    "span_ns": "First op's start to last op's end, over all instances (of one instance: what"
+    " `nsys` calls the projected range).",
     "graphs": "CUDA graph launches recorded whole (graph-level trace) inside the range, nested"
     " ranges included; their kernels were not recorded one by one.",
     "idle_ns": "Span less busy time: the device waited, or worked for another range.",
@@ -124,7 +124,8 @@ VIEWS: dict[str, dict[str, str]] = {
         "cpu_ns": "CPU time including them.",
     },
     "both": {
-        "path": "Path of the range, as nsys recorded it (as torch.profiler did where only it has it).",
+        "path": "Path of the range, as nsys recorded it (as torch.profiler did where only it has"
+        " it).",
         "nsys_instances": "Instances in the nsys pass.",
         "torch_instances": "Instances in the torch pass.",
         "nsys_kernels": "Kernels launched inside the range in the nsys pass, nested included.",
@@ -140,6 +141,7 @@ VIEWS: dict[str, dict[str, str]] = {
         "domain": _PLACE["domain"],
         "name": _PLACE["name"],
         "style": _PLACE["style"],
+        "measure": "What is compared: `GPU` total time, or `CPU` time where no report has any.",
         "sources": "In how many of the reports the range occurs.",
         "missing": "In how many it does not.",
         "kernels_min": "Fewest kernels of any report.",
@@ -160,6 +162,9 @@ HEADINGS: dict[str, str] = {
     "Range": "The range's name, indented under the range that encloses it.",
     "Inst": _COUNTS["instances"],
     "Kernels": _COUNTS["kernels"],
+    "Copies": _COUNTS["memcpys"],
+    "Sets": _COUNTS["memsets"],
+    "Graphs": _TIMES["graphs"],
     "Self": _TIMES["self_gpu_ns"],
     "Total": _TIMES["total_gpu_ns"],
     "Busy": _TIMES["busy_ns"],
@@ -189,7 +194,8 @@ def explain(column: str) -> list[Meaning]:
         if name.casefold() == wanted:
             found.setdefault((name, text), []).append(view)
     if not found:
-        near = sorted({name for _, name, _ in _all_columns() if wanted and wanted in name.casefold()})
+        names = {name for _, name, _ in _all_columns()}
+        near = sorted(name for name in names if wanted and wanted in name.casefold())
         hint = f"Did you mean {', '.join(near)}?" if near else "`--columns` lists them all."
         raise UsageProblem(f"no view has a column {column!r}", hint=hint)
     return [Meaning(tuple(views), name, text) for (name, text), views in found.items()]

@@ -288,9 +288,9 @@ def _spread(m: Measures) -> float:
 
 Check = Callable[[Measures, Measures, Whole], Reason | None]
 _COUNT_CHECKS: tuple[Check, ...] = (
+    _graph_replay,  # before no-kernels: a program may run nothing but graphs
     _nothing_recorded,
     _other_instances,
-    _graph_replay,
     _autograd_thread,
     _first_instance_counts,
     _copies,

@@ -10,6 +10,9 @@ from harness.render.page import Grid, Page, Row, Section
 #: GitHub refuses comments above 65 536 characters.
 MAX_CHARACTERS = 60_000
 MAX_NAME = 200
+#: Longest line, and most lines, of what stands around the table.
+MAX_LINE = 400
+MAX_LINES = 20
 
 
 def render(page: Page) -> str:
@@ -17,17 +20,21 @@ def render(page: Page) -> str:
     head = [f"### {escape(page.title)}", ""]
     head += [f"{escape(fact)}  " for fact in page.facts]
     tail = [line for section in page.sections for line in _section(section)]
-    used = sum(map(len, head)) + sum(map(len, tail))
-    body = _grid(page.grid, MAX_CHARACTERS - used) if page.grid is not None else []
-    return "\n".join([*head, "", *body, *tail]).rstrip("\n")[:MAX_CHARACTERS] + "\n"
+    room = MAX_CHARACTERS - _size(head) - _size(tail)
+    body = _grid(page.grid, room) if page.grid is not None else []
+    return "\n".join([*head, "", *body, *tail]).rstrip("\n") + "\n"
+
+
+def _size(lines: list[str]) -> int:
+    return sum(len(line) + 1 for line in lines)
 
 
 def _grid(grid: Grid, room: int) -> list[str]:
     headings = [grid.heading, *(column.heading for column in grid.columns)]
     rules = [":--", *("--:" if column.right else ":--" for column in grid.columns)]
     lines = [_line([escape(heading) for heading in headings]), _line(rules)]
-    notes = [f"{escape(note)}  " for note in grid.after]
-    used = sum(map(len, lines)) + sum(map(len, notes))
+    notes = [f"{escape(note[:MAX_LINE])}  " for note in grid.after[:MAX_LINES]]
+    used = _size(lines) + _size(notes) + 60  # the note on what did not fit
     for index, row in enumerate(grid.rows):
         line = _line([_name(row), *(escape(cell) for cell in row.cells)])
         used += len(line) + 1
@@ -67,7 +74,10 @@ def escape(text: str) -> str:
 def _section(section: Section) -> list[str]:
     lines = ["", f"**{escape(section.title)}**", ""]
     if section.lines:
-        lines += ["```text", *(line.replace("```", "'''") for line in section.lines), "```"]
+        shown = [line[:MAX_LINE].replace("```", "'''") for line in section.lines[:MAX_LINES]]
+        if len(section.lines) > MAX_LINES:
+            shown.append(f"and {len(section.lines) - MAX_LINES} more lines")
+        lines += ["```text", *shown, "```"]
     if section.grid is not None:
-        lines += _grid(section.grid, MAX_CHARACTERS // 4)
+        lines += _grid(section.grid, MAX_CHARACTERS // 10)
     return lines

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 #: What an empty range name is shown as; NVTX allows ``range_push("")``.
@@ -109,9 +108,3 @@ def printable_path(path: tuple[str, ...] | list[str]) -> str:
 def ascii_only(text: str) -> str:
     """For a terminal whose encoding has no ``µ``: a likeness of ours, escapes for the rest."""
     return text.translate(_TO_ASCII).encode("ascii", "backslashreplace").decode()
-
-
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
-    """Sort key under which ``rank2`` comes before ``rank10``."""
-    parts = re.split(r"(\d+)", text)
-    return tuple((1, int(p), "") if p.isdigit() and p.isascii() else (0, 0, p) for p in parts)
