@@ -25,7 +25,7 @@ import click
 RECORDED = Path(__file__).parent.parent / "tests/data/h200/train.trace.json.gz"
 GAP_US = 1000.0
 
-#: Contestant -> program; ``sys.argv[1]`` is the trace. Each prints its peak memory as the last line.
+#: Contestant -> program; ``p`` is the trace.
 CONTESTANTS = {
     "stdlib json": "import json; json.load(open(p, 'rb'))",
     "orjson": "import orjson; orjson.loads(open(p, 'rb').read())",
@@ -33,6 +33,7 @@ CONTESTANTS = {
     "simdjson": "import simdjson; simdjson.Parser().parse(open(p, 'rb').read())",
     "simdjson to Python": "import simdjson; simdjson.loads(open(p, 'rb').read())",
     "kineto.read": "from harness.readers import kineto; kineto.read(p)",
+    "import pandas": "import pandas",
 }
 PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
 
@@ -67,7 +68,7 @@ def shifted(event: dict[str, Any], turn: int, length_us: float, ids: int) -> dic
 
 def write_trace(out: TextIO, events: int) -> int:
     """Write at least ``events`` events; returns how many."""
-    recorded = json.loads(gzip.open(RECORDED).read())
+    recorded = json.loads(gzip.decompress(RECORDED.read_bytes()))
     body = [e for e in recorded["traceEvents"] if e["ph"] in "Xsf" and e.get("cat") != "Trace"]
     meta = [e for e in recorded["traceEvents"] if e["ph"] == "M"]
     first = min(e["ts"] for e in body)
@@ -139,12 +140,13 @@ def time_(trace: Path, rounds: int, only: tuple[str, ...]) -> None:
         seconds = statistics.median(s for s, _ in pairs)
         peak = statistics.median(b for _, b in pairs)
         click.echo(f"| {name} | {seconds:.2f} | {peak / 1e6:.0f} | {peak / size:.2f} |")
+    samples.pop("import pandas", None)  # for the reader: how much of it is start-up
     own = samples.pop("kineto.read", None)
     if own and samples:
         best = min(samples, key=lambda n: statistics.median(s for s, _ in samples[n]))
         for name in samples:
-            pairs = zip(own, samples[name], strict=True)
-            ratio = statistics.median(mine[0] / other[0] for mine, other in pairs)
+            rounds_ = zip(own, samples[name], strict=True)
+            ratio = statistics.median(mine[0] / other[0] for mine, other in rounds_)
             mark = " (the fastest)" if name == best else ""
             click.echo(f"kineto.read / {name}{mark}: {ratio:.2f} x in time")
 

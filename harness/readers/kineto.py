@@ -8,6 +8,7 @@ Ranges are the ``user_annotation`` rows of CPU threads, under the names they wer
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,8 @@ def read(path: str | Path) -> Trace:
     file, columns = EventFile(path), Columns()
     pairs = Pairs()
     for events in file.chunks():
-        columns.take(pairs.sift(events) if file.has_pairs else events)
+        columns.take(pairs.sift(events))
+        del events
     columns.take(pairs.closed())
     if not columns.known and (columns.events or not file.header):
         raise UnreadableReport(
@@ -104,9 +106,7 @@ def _only(table: dict[str, Int64], keep: Any) -> dict[str, Int64]:
     return table if keep.all() else {name: values[keep] for name, values in table.items()}
 
 
-def _threads(
-    columns: Columns, tables: dict[str, dict[str, Int64]]
-) -> tuple[pd.DataFrame, Int64]:
+def _threads(columns: Columns, tables: dict[str, dict[str, Int64]]) -> tuple[pd.DataFrame, Int64]:
     """The frame of CPU threads, and the thread of each row code (-1: not a CPU thread)."""
     used = [tables[name]["row"] for name in ("ranges", "launches", "links")]
     codes = np.unique(np.concatenate([*used, np.array(sorted(columns.engine_rows), np.int64)]))
@@ -134,9 +134,7 @@ def _threads(
     return threads, thread_of
 
 
-def _launch_frame(
-    table: dict[str, Int64], threads: pd.DataFrame, thread_of: Int64
-) -> pd.DataFrame:
+def _launch_frame(table: dict[str, Int64], threads: pd.DataFrame, thread_of: Int64) -> pd.DataFrame:
     thread = thread_of[table["row"]]
     process = threads["process"].to_numpy()[thread]
     launches = pd.DataFrame(
@@ -177,7 +175,7 @@ def _op_frame(
         int(fallback[0]) if len(fallback) == 1 else -1,
     )
     recorded = _category(columns, table["name"])
-    kind = pd.Categorical.from_codes(table["kind"].astype(np.int8), categories=list(KINDS))
+    kind = _coded(table["kind"].astype(np.int8), KINDS)
     return frame(
         GPU_OP_COLUMNS,
         {
@@ -209,8 +207,8 @@ def _range_frame(columns: Columns, table: dict[str, Int64], thread_of: Int64) ->
             "start": table["start"],
             "end": end,
             "name": _category(columns, table["name"]),
-            "domain": pd.Categorical.from_codes(np.zeros(count, np.int8), categories=[""]),
-            "style": pd.Categorical.from_codes(np.zeros(count, np.int8), categories=list(STYLES)),
+            "domain": _coded(np.zeros(count, np.int8), [""]),
+            "style": _coded(np.zeros(count, np.int8), STYLES),
             "open": is_open,
         },
     )
@@ -238,7 +236,12 @@ def _texts(codes: Int64, texts: list[str]) -> pd.Categorical:
     """``texts[codes]`` as a categorical; texts may repeat."""
     merged, unique = pd.factorize(np.array(texts, object))
     place = merged.astype(np.int32)
-    return pd.Categorical.from_codes(place[codes] if len(texts) else [], categories=unique)
+    return _coded(place[codes] if len(texts) else [], unique)
+
+
+def _coded(codes: Any, categories: Iterable[Any]) -> pd.Categorical:
+    made: pd.Categorical = pd.Categorical.from_codes(codes, categories=pd.Index(list(categories)))
+    return made
 
 
 def _op_names(recorded: pd.Categorical, kind: Int64) -> pd.Categorical:

@@ -8,9 +8,10 @@ few arrays. Times become integer nanoseconds; ``MISSING`` marks what the event d
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,20 @@ LAUNCH_CATEGORIES = (
 RANGE_CATEGORIES = ("user_annotation", "User Annotation")
 OPERATOR_CATEGORIES = ("cpu_op", "Operator")
 LINK_CATEGORIES = ("fwdbwd",)
+#: Known, many, and of no use here.
+_SKIPPED_CATEGORIES = ("python_function", "ac2g", "async")
 #: The operator rows that the autograd engine itself opens, one a node of the graph.
 _ENGINE = "autograd::engine::evaluate_function"
+
+_GPU, _LAUNCH, _RANGE, _LINK, _OPERATOR, _SKIP, _OTHER = range(7)
+_ROUTES: dict[str | None, int] = {
+    **dict.fromkeys(GPU_KINDS, _GPU),
+    **dict.fromkeys(LAUNCH_CATEGORIES, _LAUNCH),
+    **dict.fromkeys(RANGE_CATEGORIES, _RANGE),
+    **dict.fromkeys(LINK_CATEGORIES, _LINK),
+    **dict.fromkeys(OPERATOR_CATEGORIES, _OPERATOR),
+    **dict.fromkeys(_SKIPPED_CATEGORIES, _SKIP),
+}
 
 _COLUMNS: dict[str, tuple[str, ...]] = {
     "gpu": (
@@ -69,12 +82,11 @@ class Index(dict[Any, int]):
         self[key] = code = len(self)
         return code
 
-    def codes(self, values: Iterable[Any]) -> list[int]:
-        values = list(values)
+    def codes(self, values: Sequence[Any]) -> Int64:
         try:
-            return list(map(self.__getitem__, values))
+            return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
         except TypeError:  # a list or an object where a text belongs
-            return [self[v if isinstance(v, str | int | tuple) else str(v)] for v in values]
+            return np.array([self[_hashable(value)] for value in values], np.int64)
 
 
 @dataclass
@@ -107,34 +119,22 @@ class Columns:
 
     def take(self, events: Sequence[Event]) -> None:
         """Add a list of complete events."""
-        gpu: list[Event] = []
-        launches: list[Event] = []
-        ranges: list[Event] = []
-        links: list[Event] = []
-        operators: list[Event] = []
-        others: list[Event] = []
-        routes = dict.fromkeys(GPU_KINDS, gpu.append)
-        routes.update(dict.fromkeys(LAUNCH_CATEGORIES, launches.append))
-        routes.update(dict.fromkeys(RANGE_CATEGORIES, ranges.append))
-        routes.update(dict.fromkeys(LINK_CATEGORIES, links.append))
-        routes.update(dict.fromkeys(OPERATOR_CATEGORIES, operators.append))
-        skip = _Skipped()
-        routes.update(dict.fromkeys(("ac2g", "async", "python_function"), skip.append))
-        route = routes.get
-        for event in events:
-            keep = route(event.cat)  # type: ignore[arg-type]
-            if keep is None:
-                others.append(event)
-            elif keep is not skip.append:
-                keep(event)
+        codes = map(_ROUTES.get, [event.cat for event in events], repeat(_OTHER))
+        routes = np.fromiter(codes, np.int8, len(events))
+
+        def routed(route: int) -> list[Event]:
+            return [events[i] for i in np.flatnonzero(routes == route).tolist()]
+
         self.events += len(events)
-        self.known += len(gpu) + len(launches) + len(ranges) + len(operators)
-        self._add_gpu(gpu)
-        self._add_launches(launches)
-        self._add_ranges(ranges)
+        self.known += int(np.count_nonzero(routes < _OTHER))
+        self._add_gpu(routed(_GPU))
+        self._add_launches(routed(_LAUNCH))
+        self._add_ranges(routed(_RANGE))
+        links = routed(_LINK)
         self._add_links(links)
-        self._add_engine(operators)
-        for event in others:
+        if not links:  # else the links tell which threads run the backward
+            self._add_engine(routed(_OPERATOR))
+        for event in routed(_OTHER):
             self._note(event)
 
     def _add_gpu(self, events: list[Event]) -> None:
@@ -162,7 +162,7 @@ class Columns:
     def _add_links(self, events: list[Event]) -> None:
         if events:
             part = {
-                "row": np.array(self.rows.codes((e.pid, e.tid) for e in events), np.int64),
+                "row": self.rows.codes([(e.pid, e.tid) for e in events]),
                 "start": to_ns([e.ts for e in events]),
                 "id": to_int64([e.id for e in events]),
                 "forward": np.array([e.ph == "s" for e in events], np.int64),
@@ -176,12 +176,12 @@ class Columns:
                 self.engine_rows.add(self.rows[event.pid, event.tid])
 
     def _timed(self, events: list[Event], args: list[Args]) -> dict[str, Int64]:
-        external = [a.external if a.external_2020 is None else a.external_2020 for a in args]
+        external = [a.external if a.external_2020 == -1 else a.external_2020 for a in args]
         return {
-            "row": np.array(self.rows.codes((e.pid, e.tid) for e in events), np.int64),
+            "row": self.rows.codes([(e.pid, e.tid) for e in events]),
             "start": to_ns([e.ts for e in events]),
             "length": to_ns([e.dur for e in events]),
-            "name": np.array(self.names.codes(e.name for e in events), np.int64),
+            "name": self.names.codes([e.name for e in events]),
             "correlation": to_int64([a.correlation for a in args]),
             "external": to_int64(external),
         }
@@ -207,14 +207,13 @@ class Columns:
             self.last = max(self.last, int(to_ns([event.ts])[0]))
 
 
-class _Skipped:
-    """Where categories go that are many and of no use."""
-
-    def append(self, _event: Event) -> None:
-        """Drop it."""
-
-
 _NO_ARGS = Args()
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_hashable, value))
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def text(value: Any) -> str:

@@ -22,7 +22,7 @@ import msgspec
 
 from harness.errors import UnreadableReport
 
-CHUNK = 8 << 20
+CHUNK = 1 << 20  # small enough for its structs to stay in the cache
 _CUTS_TRIED = 16
 
 #: Microseconds from here on have no room for three decimals in a double (2**43 * 2**-53 > 0.0005).
@@ -38,7 +38,7 @@ _SPACE = b" \t\r\n"
 
 
 class Args(msgspec.Struct, gc=False):
-    """The arguments of an event that matter here; -1 or None where the event has none."""
+    """The arguments of an event that matter here; -1 where the event has none."""
 
     correlation: Any = -1
     device: Any = -1
@@ -46,8 +46,8 @@ class Args(msgspec.Struct, gc=False):
     stream: Any = -1
     bytes: Any = -1
     graph_node: Any = msgspec.field(default=-1, name="graph node id")
-    external: Any = msgspec.field(default=None, name="External id")
-    external_2020: Any = msgspec.field(default=None, name="external id")
+    external: Any = msgspec.field(default=-1, name="External id")
+    external_2020: Any = msgspec.field(default=-1, name="external id")
     finished: Any = True
     name: Any = None
     labels: Any = None
@@ -74,8 +74,8 @@ class ExactEvent(Event, gc=False):
     dur: int | Decimal | None = None
 
 
-_FAST = msgspec.json.Decoder(list[Event])
-_EXACT = msgspec.json.Decoder(list[ExactEvent])
+_FAST: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[Event])
+_EXACT: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[ExactEvent])
 
 
 class EventFile:
@@ -83,15 +83,13 @@ class EventFile:
 
     ``header`` is complete only after ``chunks()`` is exhausted. ``repaired`` counts pieces of text
     that were not valid JSON and were read all the same (bare ``nan``, raw control characters).
-    ``has_pairs`` says that begin events may have been among the events so far.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: dict[str, Any] = {}
         self.repaired = 0
-        self.has_pairs = False
-        self._decode: Callable[[bytes], list[Any]] = _FAST.decode
+        self._decode: Callable[[memoryview], list[Any]] = _FAST.decode
         self._in_list = False
 
     def chunks(self) -> Iterator[list[Event]]:
@@ -112,20 +110,22 @@ class EventFile:
             raise UnreadableReport(f"{self.path}: cannot be read ({error.strerror})") from error
 
     def _chunks(self, file: IO[bytes]) -> Iterator[list[Event]]:
-        rest = self._open_array(file)
+        # buffer[0] is the list's "[", then whole events and, last, the beginning of one.
+        buffer = bytearray(b"[") + self._open_array(file)
         size = CHUNK
         while True:
-            more = file.read(max(size - len(rest), 1))
-            rest += more
-            self.has_pairs = self.has_pairs or b'"B"' in rest
-            events, used, ended = self._piece(rest, final=not more)
+            more = file.read(max(size - len(buffer), 1))
+            buffer += more
+            events, used, ended = self._piece(buffer, final=not more)
             if events:
                 yield events
+            del events  # so that the next piece's structs take the place of these in the cache
             if ended:
-                self._close(rest[used:] + file.read())
+                self._close(bytes(buffer[used:]) + file.read())
                 return
             if used:
-                rest, size = rest[used:], CHUNK
+                del buffer[1:used]
+                size = CHUNK
             elif more:  # no cut found: look at a longer piece
                 size *= 2
             else:
@@ -157,33 +157,31 @@ class EventFile:
                 raise self._not_a_trace() if _loads(text) is not None else self._truncated()
             text += more
 
-    def _piece(self, text: bytes, *, final: bool) -> tuple[list[Event], int, bool]:
-        """Decode a run of whole events at the start of ``text``.
+    def _piece(self, buffer: bytearray, *, final: bool) -> tuple[list[Event], int, bool]:
+        """Decode a run of whole events at the start of ``buffer``, which is as before afterwards.
 
-        Returns the events, how many bytes they took (with the comma after them), and whether the
-        list ended there. No bytes taken: no cut was found.
+        Returns the events, where the next one starts, and whether the list ended instead. Zero:
+        no cut was found.
         """
         if final:
-            events, end = self._parse(b"[" + text)
-            return events, max(end - 1, 0), end > 0
-        cut = len(text)
+            events, end = self._parse(memoryview(buffer))
+            return events, end, end > 0
+        cut = len(buffer)
         for _ in range(_CUTS_TRIED):
-            cut = text.rfind(b"}", 0, cut)
-            match = _CUT.match(text, cut) if cut >= 0 else None
-            while cut >= 0 and match is None:
-                cut = text.rfind(b"}", 0, cut)
-                match = _CUT.match(text, cut) if cut >= 0 else None
-            if match is None:
+            cut, start = _cut_before(buffer, cut)
+            if cut < 0:
                 break
-            piece = b"[" + text[: cut + 1] + b"]"
-            events, end = self._parse(piece)
-            if end == len(piece):
-                return events, match.end() - 1, False
+            # Close the list in place of the space or comma after the event.
+            after, buffer[cut + 1] = buffer[cut + 1], ord("]")
+            with memoryview(buffer) as view:
+                events, end = self._parse(view[: cut + 2])
+            buffer[cut + 1] = after
             if end:
-                return events, end - 1, True
+                ended = end < cut + 2
+                return events, end if ended else start, ended
         return [], 0, False
 
-    def _parse(self, piece: bytes) -> tuple[list[Event], int]:
+    def _parse(self, piece: memoryview) -> tuple[list[Event], int]:
         """The events of a JSON list and the length of its text, 0 if it is not complete."""
         end = len(piece)
         try:
@@ -197,19 +195,19 @@ class EventFile:
                 return self._parse(piece[:end])[0], end
             return ([], 0) if "truncated" in str(error) else self._repair(piece)
 
-    def _exactly(self, piece: bytes) -> list[Event]:
+    def _exactly(self, piece: memoryview) -> list[Event]:
         """Decode, keeping every digit of times too long for a double from the first one seen."""
         events: list[Event] = self._decode(piece)
         if self._decode == _FAST.decode and events:
             for event in (events[0], events[len(events) // 2], events[-1]):
                 if isinstance(event.ts, float) and event.ts >= EXACT_BELOW:
                     self._decode = _EXACT.decode
-                    return self._decode(piece)
+                    return list(self._decode(piece))
         return events
 
-    def _repair(self, piece: bytes) -> tuple[list[Event], int]:
+    def _repair(self, piece: memoryview) -> tuple[list[Event], int]:
         """Read text that is not quite JSON, as the standard library's lenient parser does."""
-        text = _lenient(piece)
+        text = _lenient(bytes(piece))
         try:
             items, end = json.JSONDecoder(strict=False, parse_float=Decimal).raw_decode(text)
         except (ValueError, RecursionError):
@@ -254,6 +252,16 @@ def _open(path: Path) -> IO[bytes]:
         file.close()
         return gzip.open(path, "rb")  # type: ignore[return-value]
     return file
+
+
+def _cut_before(buffer: bytearray, end: int) -> tuple[int, int]:
+    """The last ``}`` before ``end`` that a comma and a ``{`` follow, and where that ``{`` is."""
+    while (cut := buffer.rfind(b"}", 0, end)) >= 0:
+        match = _CUT.match(buffer, cut)
+        if match:
+            return cut, match.end() - 1
+        end = cut
+    return -1, -1
 
 
 def _loads(text: bytes) -> Any:

@@ -84,14 +84,15 @@ def _missing(trace: Trace) -> Iterator[Warning_]:
     if not ops and launches:
         yield Warning_(
             "no-kernels",
-            f"{launches} CUDA calls but no GPU work were recorded: another CUPTI client (nsys, ncu, "
-            "DCGM) probably held the GPU",
+            f"{launches} CUDA calls but no GPU work were recorded: another CUPTI client (nsys, "
+            "ncu, DCGM) probably held the GPU",
             "Only one profiler at a time gets GPU events: record with torch.profiler alone.",
         )
     elif not ops:
         yield Warning_(
             "no-gpu-ops",
-            "no GPU work was recorded: the program ran on the CPU, or ProfilerActivity.CUDA was off",
+            "no GPU work was recorded: the program ran on the CPU, or ProfilerActivity.CUDA was "
+            "off",
             "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
         )
     elif not launches:
@@ -109,8 +110,8 @@ def _suspicious(trace: Trace) -> Iterator[Warning_]:
     if overlaps:
         yield Warning_(
             "overlapping-kernels",
-            f"{overlaps} of {len(kernels)} kernels start before an earlier one on their stream ended: "
-            "their times add up to more than the time they took together",
+            f"{overlaps} of {len(kernels)} kernels start before an earlier one on their stream "
+            "ended: their times add up to more than the time they took together",
             "Compare busy time, which counts overlap once.",
         )
     whole = len(ops) and not np.any(ops["start"].to_numpy() % 1000)
@@ -125,8 +126,8 @@ def _suspicious(trace: Trace) -> Iterator[Warning_]:
     if unmatched and len(ops):
         yield Warning_(
             "launches-without-ops",
-            f"{unmatched} kernel launches have no kernel in the trace: the recording stopped before "
-            "they ran, or the profiler dropped them",
+            f"{unmatched} kernel launches have no kernel in the trace: the recording stopped "
+            "before they ran, or the profiler dropped them",
             "Synchronise the GPU before the profiler stops.",
         )
 

@@ -29,17 +29,16 @@ def owners(ops: pd.DataFrame, launches: pd.DataFrame, fallback: int) -> Int64:
     processes = launches["process"].unique()
     if len(processes) <= 1:
         return np.full(len(ops), processes[0] if len(processes) else fallback, np.int64)
-    pairs = (
-        ops.assign(op=np.arange(len(ops)))
-        .merge(launches, on="correlation", suffixes=("", "_launch"))
-        .query("correlation > 0")
+    pairs = ops.assign(op=np.arange(len(ops))).merge(
+        launches, on="correlation", suffixes=("", "_launch")
     )
+    pairs = pairs[pairs["correlation"] > 0].copy()
     external, launched = pairs["external"], pairs["external_launch"]
     pairs["fits"] = (pairs["start_launch"] <= pairs["start"]) & (
         (external == launched) | (external <= 0) | (launched <= 0)
     )
-    scores = pairs.groupby(["group", "process"], as_index=False)["fits"].sum()
-    best = scores.sort_values("fits", kind="stable").groupby("group")["process"].last()
+    scores = pairs.groupby(["group", "process"])["fits"].sum().reset_index()
+    best = scores.sort_values(by="fits", kind="stable").groupby("group")["process"].last()
     owner = ops["group"].map(best).fillna(fallback).to_numpy(np.int64)
     pairs["owned"] = pairs["process"].to_numpy() == owner[pairs["op"].to_numpy()]
     chosen = (

@@ -21,8 +21,10 @@ class Pairs:
     def __init__(self) -> None:
         self._halves: list[Event] = []
 
-    def sift(self, events: Sequence[Event]) -> list[Event]:
+    def sift(self, events: Sequence[Event]) -> Sequence[Event]:
         """The other events; halves are kept."""
+        if not {"B", "E"} & {event.ph for event in events}:
+            return events
         self._halves += [event for event in events if event.ph in ("B", "E")]
         return [event for event in events if event.ph not in ("B", "E")]
 
