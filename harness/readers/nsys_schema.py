@@ -35,7 +35,7 @@ _MARKS = ("StringIds", NVTX, RUNTIME, KERNEL, "ANALYSIS_DETAILS", "META_DATA_EXP
 PUSH_POP, START_END = (59, 70), (60, 71)
 DOMAIN = 75
 
-# What ENUM_CUDA_MEMCPY_OPER says; exports before 2023 have no such table.
+# What ENUM_CUDA_MEMCPY_OPER says; the 2021.2 export has no such table.
 _COPY_LABELS = {
     0: "Unknown",
     1: "Host-to-Device",
