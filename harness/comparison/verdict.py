@@ -15,6 +15,7 @@ VERDICTS = ("faster", "slower", "same", "unsure", "new", "gone")
 
 #: An adjusted p-value above this leaves a change unproven.
 ALPHA = 0.05
+_MORE_CAPTURES = "3 or more captures a side would tell (--repeat 3)"
 #: Nobody records more captures than this to settle one range.
 _MOST_CAPTURES = 40
 
@@ -29,16 +30,19 @@ def decide(found: Estimate, threshold: float, unit: str) -> Verdict:
     """``same``: the interval lies inside 1 ± threshold. ``faster``/``slower``: it does not, it
     excludes 1, and the change stays significant after correction. Else ``unsure``.
 
-    ``unit`` is what one value of the sample is: "capture" or "instance".
+    ``unit`` is what one value of the sample is. Where it is the "instance", drift from run to run
+    is in no interval, so a change must lie beyond the threshold with all of its interval.
     """
     if found.method == "none":
-        return Verdict("unsure", f"one value a side; {_more_captures()}")
+        return Verdict("unsure", f"one value a side; {_MORE_CAPTURES}")
     change = describe_change(found.ratio)
-    clear = (found.low > 1.0 or found.high < 1.0) and found.p_adjusted <= ALPHA
+    margin = threshold if unit == "instance" else 0.0
+    significant = found.p_adjusted <= ALPHA
     if found.low >= 1.0 - threshold and found.high <= 1.0 + threshold:
-        detail = f"; {change} is certain, but within it" if clear else ""
+        certain = significant and unit == "capture" and not found.low <= 1.0 <= found.high
+        detail = f"; {change} is certain, but within it" if certain else ""
         return Verdict("same", f"within ±{percent(threshold)}{detail}")
-    if clear:
+    if significant and (found.low > 1.0 + margin or found.high < 1.0 - margin):
         return Verdict("slower" if found.ratio > 1.0 else "faster", change)
     return Verdict("unsure", _unsettled(found, threshold, unit))
 
@@ -46,10 +50,13 @@ def decide(found: Estimate, threshold: float, unit: str) -> Verdict:
 def _unsettled(found: Estimate, threshold: float, unit: str) -> str:
     low, high = found.low - 1.0, found.high - 1.0
     between = f"between {signed_percent(low)} and {signed_percent(high)}"
-    if low > 0 or high < 0:
+    excludes = low > 0 or high < 0
+    if excludes and found.p_adjusted > ALPHA:
         between += ", not significant among so many ranges"
+    elif excludes:
+        between += ", which drift from run to run could be"
     if unit == "instance":
-        return f"{between}; {_more_captures()}"
+        return f"{between}; {_MORE_CAPTURES}"
     # Either the interval comes to exclude 1 or it comes to lie inside the threshold.
     shift = abs(math.log(found.ratio))
     reach = max(shift, math.log1p(threshold) - shift)
@@ -57,10 +64,6 @@ def _unsettled(found: Estimate, threshold: float, unit: str) -> str:
     if needed is None:
         return f"{between}; captures differ by {percent(found.scatter)}: too noisy to settle"
     return f"{between}; about {max(needed, 4)} captures a side would settle it"
-
-
-def _more_captures() -> str:
-    return "3 or more captures a side would tell (--repeat 3)"
 
 
 def describe_change(ratio: float) -> str:
