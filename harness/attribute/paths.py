@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from harness.attribute.arrays import Ints, numbered
 
-
 Codes = npt.NDArray[Any]
 
 

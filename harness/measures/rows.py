@@ -52,6 +52,8 @@ def path_rows(found: Attribution) -> Rows:
     of_lineage = np.full(nest.lineages.size, -1)
     real = nest.lineages.label >= 0
     of_lineage[real] = row_of_node[nest.lineages.label[real]]
+    # A path repeats around itself only where what an autograd thread inherits differs by depth.
+    odd = real & (nest.lineages.level != nest.paths.level[nest.lineages.label])
     parent = np.full(len(paths), -1)
     above = nest.paths.parent[nodes]
     while bool((unknown := (above >= nest.paths.roots) & (row_of_node[above] < 0)).any()):
@@ -69,7 +71,7 @@ def path_rows(found: Attribution) -> Rows:
         of_lineage=of_lineage,
         of_start_end=of_start_end,
         of_range=of_range,
-        nested_again=np.zeros(nest.lineages.size, dtype=bool),
+        nested_again=_nested_again(found, of_lineage, np.flatnonzero(real & odd.any())),
         outside=np.empty(0, np.int64),
         parent=parent,
     )
@@ -88,11 +90,6 @@ def name_rows(found: Attribution) -> Rows:
     real = np.flatnonzero(lineages.label >= 0)
     node_label = nest.paths.label[lineages.label[real]]
     of_lineage[real] = np.searchsorted(keys, lineages.root_of()[real] * stride + node_label)
-    owner, member = lineages.ancestry(real)
-    again = np.zeros(lineages.size, dtype=bool)
-    around = member != real[owner]
-    same = of_lineage[member[around]] == of_lineage[real[owner[around]]]
-    again[real[owner[around][same]]] = True
     blank = np.full(len(threads), "", dtype=object)
     return Rows(
         count=len(keys),
@@ -106,10 +103,21 @@ def name_rows(found: Attribution) -> Rows:
         of_lineage=of_lineage,
         of_start_end=of_range[found.start_end_rows],
         of_range=of_range,
-        nested_again=again,
+        nested_again=_nested_again(found, of_lineage, real),
         outside=len(keys) + np.arange(len(threads)),
         parent=np.full(len(keys), -1),
     )
+
+
+def _nested_again(found: Attribution, of_lineage: Ints, nodes: Ints) -> Mask:
+    """Which of the lineage ``nodes`` have a range of their own row around them."""
+    owner, member = found.nest.lineages.ancestry(nodes)
+    around = member != nodes[owner]
+    owner, member = owner[around], member[around]
+    same = of_lineage[member] == of_lineage[nodes[owner]]
+    again = np.zeros(found.nest.lineages.size, dtype=bool)
+    again[nodes[owner[same]]] = True
+    return again
 
 
 def _pids(found: Attribution) -> Ints:
@@ -149,7 +157,8 @@ class Ops:
 
     @property
     def is_kernel(self) -> Mask:
-        return np.logical_and(self.keep, self.kind == KINDS.index("kernel"))
+        is_kernel: Mask = np.logical_and(self.keep, self.kind == KINDS.index("kernel"))
+        return is_kernel
 
 
 def members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:

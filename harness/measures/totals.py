@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.attribute.engine import Attribution
 from harness.attribute.arrays import Ints
+from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows, members, self_rows, start_end_members
 from harness.trace import KINDS
 
