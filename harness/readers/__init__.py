@@ -25,14 +25,14 @@ def load(path: str | Path) -> Trace:
         UnreadableReport: nothing readable is there.
     """
     path = Path(path)
-    return _read(captures(path)[0] if path.is_dir() else path)
+    return _read(captures(path)[0] if os.path.isdir(path) else path)
 
 
 def load_all(path: str | Path) -> list[Trace]:
     """Every capture of a run folder, in order (``report.sqlite``, ``report.2.sqlite``, …); of a
     file, the one recording in it."""
     path = Path(path)
-    return [_read(file) for file in (captures(path) if path.is_dir() else [path])]
+    return [_read(file) for file in (captures(path) if os.path.isdir(path) else [path])]
 
 
 def captures(folder: Path) -> list[Path]:
@@ -48,7 +48,7 @@ def captures(folder: Path) -> list[Path]:
         while True:
             tag = "" if number == 1 else f".{number}"
             files = [folder / stem.format(tag) for stem in stems]
-            files = [file for file in files if file.is_file()]
+            files = [file for file in files if os.path.isfile(file)]
             if not files:
                 break
             stale = len(files) == 2 and is_stale(*files)

@@ -121,7 +121,7 @@ def _batches(uri: str, sql: str, integers: int, text: bool) -> Iterator[_Array]:
             statement.set_sql_query(sql)
             handle, _ = statement.execute_query()
             yield from _stream(handle.address, integers, text)
-    except manager.Error as error:
+    except (manager.Error, ImportError, OSError) as error:
         raise ArrowProblem(str(error)) from error
 
 
