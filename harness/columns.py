@@ -44,10 +44,6 @@ _TIMES = {
     "graphs": "CUDA graph launches recorded whole (graph-level trace) inside the range, nested"
     " ranges included; their kernels were not recorded one by one.",
     "idle_ns": "Span less busy time: the device waited, or worked for another range.",
-    "launch_delay_median_ns": "Median time from the launch's start on the CPU to the op's start"
-    " on the device.",
-    "launch_delay_p99_ns": "99th percentile of the time from the launch's start on the CPU to"
-    " the op's start on the device.",
 }
 _THREAD = {
     "pid": "Process id of the thread that opened the range.",

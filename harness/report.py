@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "torch", "both")
 #: How many unattributed kernels the page names.
 TOP_OUTSIDE = 5
+#: … and how many where no range claims any.
+TOP_ALL = 20
 #: A first instance this many times the median of the rest is pointed out as warm-up.
 WARM_UP_FACTOR = 2.0
+#: And its excess must be this much, and this share of all the path's instances together.
+WARM_UP_NS = 10_000
+WARM_UP_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -247,7 +252,8 @@ def outside_work(attribution: Attribution, names: str) -> tuple[Outside, ...]:
     )
     by = frame.groupby(["rule", "kind", "name"], observed=True, sort=False)
     sums = by.agg(ops=("ns", "size"), total=("ns", "sum"), threads=("thread", "unique"))
-    largest = sums.sort_values("total", ascending=False, kind="stable").head(TOP_OUTSIDE)
+    top = TOP_OUTSIDE if attribution.ledger.attributed_ops else TOP_ALL
+    largest = sums.sort_values("total", ascending=False, kind="stable").head(top)
     return tuple(
         Outside(
             RULES[rule],
@@ -288,11 +294,13 @@ def _standing_out(
     instances: pd.DataFrame, by: list[Any], column: str
 ) -> list[tuple[tuple[str, ...], int, int]]:
     later = instances.groupby(by, sort=False).cumcount() > 0
-    rest = instances[column].where(later).groupby(by, sort=False).agg(["median", "count"])
+    rest = instances[column].where(later).groupby(by, sort=False).agg(["median", "count", "sum"])
     first = instances[~later]
     first_ns = first[column].to_numpy()
     median = rest["median"].to_numpy()  # in order of first appearance, as ``first`` is
+    excess = first_ns - median
     much = (first_ns > WARM_UP_FACTOR * median) & (median > 0) & (rest["count"].to_numpy() > 1)
+    much &= (excess > WARM_UP_NS) & (excess > WARM_UP_SHARE * (first_ns + rest["sum"].to_numpy()))
     return [
         (tuple(path), int(ns), int(middle))
         for path, ns, middle in zip(first["path"][much], first_ns[much], median[much], strict=True)

@@ -43,7 +43,7 @@ def terminal_style(output: Path | None) -> Style:
 
 def _knows_unicode() -> bool:
     try:
-        "µ…×·".encode(sys.stdout.encoding or "ascii")
+        "µ…·".encode(sys.stdout.encoding or "ascii")
     except (LookupError, UnicodeEncodeError):
         return False
     return True
@@ -59,7 +59,7 @@ def write(pieces: Iterable[str], output: Path | None) -> None:
         _write_file(pieces, output)
         return
     encoding = sys.stdout.encoding or "utf-8"
-    stream = click.get_binary_stream("stdout")
+    stream = sys.stdout.buffer
     try:
         for piece in pieces:
             stream.write(piece.encode(encoding, "backslashreplace"))

@@ -40,35 +40,80 @@ class Asked:
 
 @click.command("report")
 @click.argument("paths", nargs=-1, metavar="PATH...")
-@click.option("--view", type=click.Choice(VIEWS), default="ranges", show_default=True,
-              help="Rows: ranges (a tree), names (one row a name and thread), kernels (range × "
-              "kernel), ops (one row a GPU op), instances (one row a range instance), layers "
-              "(forward and backward), torch (torch.profiler's own table), both (the two passes).")
-@click.option("--policy", type=click.Choice(("thread", "autograd", "process")),
-              default="autograd", show_default=True, help="Which ranges may claim a launch.")
-@click.option("--names", type=click.Choice(("short", "demangled", "mangled")), default="short",
-              show_default=True, help="How kernels are named.")
+@click.option(
+    "--view",
+    type=click.Choice(VIEWS),
+    default="ranges",
+    show_default=True,
+    help="Rows: ranges (a tree), names (one row a name and thread), kernels (range by "
+    "kernel), ops (one row a GPU op), instances (one row a range instance), layers "
+    "(forward and backward), torch (torch.profiler's own table), both (the two passes).",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(("thread", "autograd", "process")),
+    default="autograd",
+    show_default=True,
+    help="Which ranges may claim a launch.",
+)
+@click.option(
+    "--names",
+    type=click.Choice(("short", "demangled", "mangled")),
+    default="short",
+    show_default=True,
+    help="How kernels are named.",
+)
 @click.option("--by-shape", is_flag=True, help="With --view torch: one row an input shape.")
-@click.option("--format", "format_", type=click.Choice(("table", "json", "csv", "markdown")),
-              help="Default: what -o's suffix says, else table.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path),
-              help="Write to FILE instead of stdout.")
-@click.option("--sort", default="", metavar="COLUMN[:asc|:desc]",
-              help="Sort by a column of the view (or self, total, busy, span, cpu, idle).")
-@click.option("--top", "--limit", "top", type=click.IntRange(min=0), default=None, metavar="N",
-              help="The N largest rows (0: all). Tables stop at 100 ranges or 40 other rows.")
-@click.option("--spread", is_flag=True,
-              help="Several inputs: smallest, median, largest and slowest per range.")
-@click.option("-j", "--jobs", type=click.IntRange(min=0), default=0, metavar="N",
-              help="Several inputs: processes to use (default: one a core).")
-@click.option("--dask", default="", metavar="ADDRESS",
-              help="Several inputs: read them on the Dask cluster with this scheduler.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(("table", "json", "csv", "markdown")),
+    help="Default: what -o's suffix says, else table.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write to FILE instead of stdout.",
+)
+@click.option(
+    "--sort",
+    default="",
+    metavar="COLUMN[:asc|:desc]",
+    help="Sort by a column of the view (or self, total, busy, span, cpu, idle).",
+)
+@click.option(
+    "--top",
+    "--limit",
+    "top",
+    type=click.IntRange(min=0),
+    default=None,
+    metavar="N",
+    help="The N largest rows (0: all). Tables stop at 100 ranges or 40 other rows.",
+)
+@click.option(
+    "--spread",
+    is_flag=True,
+    help="Several inputs: smallest, median, largest and slowest per range.",
+)
+@click.option(
+    "-j",
+    "--jobs",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Several inputs: processes to use (default: one a core).",
+)
+@click.option(
+    "--dask",
+    default="",
+    metavar="ADDRESS",
+    help="Several inputs: read them on the Dask cluster with this scheduler.",
+)
 @click.option("--explain", metavar="COLUMN", help="Say what a column means, and exit.")
 @click.option("--columns", is_flag=True, help="Say what every column means, and exit.")
 @filter_options
-def command(
-    paths: tuple[str, ...], explain: str | None, columns: bool, **options: Any
-) -> int:
+def command(paths: tuple[str, ...], explain: str | None, columns: bool, **options: Any) -> int:
     """Show what each NVTX range cost on the GPU.
 
     PATH is a run folder, a .sqlite or .nsys-rep of Nsight Systems, or a Chrome trace of
@@ -213,9 +258,8 @@ def _render_several(
     from harness.render.layout import several_page
 
     grid = _several_grid(reports, rows, view)
-    return [
-        _page_text(several_page(reports, failures, grid, request.policy), asked.format, asked.output)
-    ]
+    page = several_page(reports, failures, grid, request.policy)
+    return [_page_text(page, asked.format, asked.output)]
 
 
 def _several_grid(reports: list[Report], rows: pd.DataFrame, view: str) -> Grid:
@@ -233,5 +277,3 @@ def show_run(path: Path) -> None:
 
     report = gather.read(gather.Input(str(path), path.name), Request(top=TABLE_ROWS["ranges"]))
     write(render_one(report, "table", None), None)
-
-

@@ -300,7 +300,7 @@ class Ranges:
         note = ""
         if row["reason"]:
             note = f"[{self.footnotes.setdefault(row['reason'], len(self.footnotes) + 1)}]"
-        missing = row["torch_instances"] is _na() or row["torch_instances"] is None
+        missing = row["torch_instances"] is _na()
         cells = (
             MISSING if missing else count(row["torch_kernels"]),
             MISSING if missing else duration(row["torch_total_ns"]),
@@ -313,7 +313,7 @@ class Ranges:
         return [
             printable_path(path)
             for path, row in self.sides.items()
-            if row["nsys_instances"] is _na() or row["nsys_instances"] is None
+            if row["nsys_instances"] is _na() and row["code"] != "torch-own"
         ]
 
     def _notes(self) -> tuple[str, ...]:
@@ -329,8 +329,6 @@ class Ranges:
                 "The nsys and torch columns are two executions of the program; Ratio is torch over"
                 " nsys."
             )
-        if not self.rows:
-            notes.append("No range was recorded.")
         return tuple(notes)
 
 

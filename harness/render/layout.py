@@ -22,7 +22,10 @@ MAX_WARM_UP = 3
 
 def page(report: Report) -> Page:
     """The page of one report."""
-    grid = range_grid(report) if report.view == "ranges" else view_grid(report.view, report)
+    grid: Grid | None = None
+    if len(report.rows):
+        ranges = report.view == "ranges"
+        grid = range_grid(report) if ranges else view_grid(report.view, report)
     return Page(
         title=facts.title(report),
         facts=facts.lines(report),
@@ -30,6 +33,7 @@ def page(report: Report) -> Page:
         sections=tuple(
             section
             for section in (
+                _no_rows(report),
                 _no_gpu(report),
                 _workload(report),
                 _ledger_section(report.ledger),
@@ -58,9 +62,19 @@ def several_page(reports: list[Report], failures: list[Failure], grid: Grid, pol
     return Page(f"{known}{failed} · policy {policy}", (), grid, tuple(sections))
 
 
+def _no_rows(report: Report) -> Section | None:
+    if len(report.rows):
+        return None
+    selected = " is left by the filter" if report.selection else " was recorded"
+    row = {"ops": "GPU op", "torch": "operator"}.get(report.view, "range")
+    return Section(f"No {row}{selected}.")
+
+
 def _no_gpu(report: Report) -> Section | None:
     if report.ledger is None or report.ledger.gpu_ops or report.view == "torch":
         return None
+    if not len(report.rows):
+        return Section("No GPU op was recorded either.")
     why = {w.code: w for w in report.warnings}
     known = next((why[code] for code in ("no-gpu-ops", "no-kernels") if code in why), None)
     lines = ["The table shows CPU time instead."]
@@ -102,7 +116,7 @@ def _ledger_section(ledger: Ledger | None) -> Section | None:
     ops_width = max(len(count(ops)) for _, _, ops, _ in entries)
     lines = tuple(
         f"{title:<11} {exact(ns):>{ns_width}}  {share(ns, ledger.gpu_ns):>6}"
-        f"  {count(ops):>{ops_width}} ops  {note}"
+        f"  {count(ops):>{ops_width}} {'op ' if ops == 1 else 'ops'}  {note}"
         for title, ns, ops, note in entries
     )
     return Section("Ledger: where the GPU time went", lines)

@@ -28,9 +28,7 @@ def test_names_are_code_spans(name: str, span: str) -> None:
 
 
 def test_plain_text_is_escaped() -> None:
-    assert as_markdown.escape("a|b *c* [d] <e> @f") == (
-        "a\\|b \\*c\\* \\[d\\] &lt;e&gt; @\u200bf"
-    )
+    assert as_markdown.escape("a|b *c* [d] <e> @f") == ("a\\|b \\*c\\* \\[d\\] &lt;e&gt; @\u200bf")
 
 
 def test_rows_have_as_many_cells_as_the_heading() -> None:

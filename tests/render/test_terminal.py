@@ -18,7 +18,9 @@ def grid(*names: str, depth: int = 0, tail: str = "") -> Grid:
 
 
 def test_every_line_fits_the_width() -> None:
-    page = Page("title " * 40, ("fact " * 40,), grid("a", "L" * 3000), (Section("s", ("x " * 99,)),))
+    page = Page(
+        "title " * 40, ("fact " * 40,), grid("a", "L" * 3000), (Section("s", ("x " * 99,)),)
+    )
     for width in (40, 60, 100, 200):
         lines = render(page, Style(width)).splitlines()
         assert max(map(cell_len, lines)) <= width

@@ -62,7 +62,9 @@ def test_a_recording_without_kernels_is_told_from_missing_ones() -> None:
 
 
 def test_more_instances() -> None:
-    torch = replace(scaled(2), instances=20, kernels=120, by_kernel={"gemm": 20, "elementwise": 100})
+    torch = replace(
+        scaled(2), instances=20, kernels=120, by_kernel={"gemm": 20, "elementwise": 100}
+    )
     assert reason(BASE, torch)[0] == "instances"
 
 
@@ -171,7 +173,10 @@ REAL = {
         ("eager-block", "chain"): (50, 50, ""),
     },
     ("train", "train"): {("step", "backward"): (128, 128, "")},
-    ("graph_graph", "graph"): {("graph-replay",): (0, 60, "graph-replay"), ("eager",): (60, 60, "")},
+    ("graph_graph", "graph"): {
+        ("graph-replay",): (0, 60, "graph-replay"),
+        ("eager",): (60, 60, ""),
+    },
     ("graph_node", "graph"): {("graph-replay",): (60, 60, ""), ("capture",): (2, 2, "short-ops")},
 }
 
