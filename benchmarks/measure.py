@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+TIME_LIMIT_S = 600.0  # for one run
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,23 @@ def run(contestant: Contestant, log: Path) -> Sample:
     with log.open("wb") as out:
         begin = time.perf_counter()
         process = subprocess.Popen(
-            contestant.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            contestant.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that a command is ended with all that it started
         )
         if contestant.cores:
             os.sched_setaffinity(process.pid, contestant.cores)
-        _, status, usage = os.wait4(process.pid, 0)
+        bound = threading.Timer(TIME_LIMIT_S, os.killpg, (process.pid, signal.SIGKILL))
+        bound.start()
+        try:
+            _, status, usage = os.wait4(process.pid, 0)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        finally:
+            bound.cancel()
         wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
     printed = log.read_text(errors="replace").strip().splitlines()
