@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
 
 if TYPE_CHECKING:
+    from harness.launch.rundir import Run
     from harness.report import Failure, Report, Request
 
 REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
@@ -64,9 +65,7 @@ def unique_names(paths: list[str]) -> list[str]:
     while True:
         names = ["/".join(p[-n:]).replace("//", "/") for p, n in zip(parts, length, strict=True)]
         clashing = [
-            i
-            for i, name in enumerate(names)
-            if names.count(name) > 1 and length[i] < len(parts[i])
+            i for i, name in enumerate(names) if names.count(name) > 1 and length[i] < len(parts[i])
         ]
         if not clashing:
             break
@@ -82,10 +81,11 @@ def unique_names(paths: list[str]) -> list[str]:
 def read(source: Input, request: Request) -> Report:
     """Load, attribute, summarise one input. Raises HarnessError."""
     from harness import readers
+    from harness.launch.rundir import load_run
     from harness.report import build
 
     folder = Path(source.path)
-    run = read_run(folder) if folder.is_dir() else None
+    run = load_run(folder) if (folder / "run.json").is_file() else None
     if request.view == "torch":
         report = _torch_report(source, run, request)
     else:
@@ -97,36 +97,23 @@ def read(source: Input, request: Request) -> Report:
     return replace(report, run=run)
 
 
-def read_run(folder: Path) -> Mapping[str, Any] | None:
-    """``run.json`` of a run folder, None where there is none."""
-    file = folder / "run.json"
-    if not file.is_file():
-        return None
-    try:
-        run = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise UnreadableReport(
-            f"{file}: not readable: {error}", hint="Give the report file in the folder instead."
-        ) from error
-    return run if isinstance(run, dict) else None
-
-
-def _torch_report(source: Input, run: Mapping[str, Any] | None, request: Request) -> Report:
+def _torch_report(source: Input, run: Run | None, request: Request) -> Report:
     from harness.report import torch_table
     from harness.trace import Source
 
     file = Path(source.path) / ("torch_ops_by_shape.json" if request.by_shape else "torch_ops.json")
     if not file.is_file():
         raise UnreadableReport(
-            f"{source.path}: --view torch needs torch.profiler's tables, and {file.name} is not there",
+            f"{source.path}: --view torch needs torch.profiler's tables; there is no {file.name}",
             hint="Give a run folder that harness run recorded with its torch pass.",
         )
     try:
         operators = json.loads(file.read_text())
     except ValueError as error:
         raise UnreadableReport(f"{file}: not JSON: {error}") from error
-    version = str(((run or {}).get("versions") or {}).get("torch") or "")
-    return torch_table(operators, Source(str(file), "torch", "torch.profiler", version), request, source.name)
+    version = str(run.versions.get("torch") or "") if run else ""
+    origin = Source(str(file), "torch", "torch.profiler", version)
+    return torch_table(operators, origin, request, source.name)
 
 
 def try_read(source: Input, request: Request) -> Report | Failure:
@@ -156,8 +143,7 @@ def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Rep
     with ProcessPoolExecutor(workers, mp_context=context) as pool:
         futures = [pool.submit(try_read, source, request) for source in sources]
         return [
-            _outcome(future.result, source)
-            for future, source in zip(futures, sources, strict=True)
+            _outcome(future.result, source) for future, source in zip(futures, sources, strict=True)
         ]
 
 
@@ -204,9 +190,7 @@ def gather_dask(sources: list[Input], request: Request, address: str) -> list[Re
     with client:
         futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
         outcomes: list[Report | Failure] = client.gather(futures)
-    return [
-        _as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)
-    ]
+    return [_as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)]
 
 
 def _as_given(outcome: Report | Failure, source: Input) -> Report | Failure:

@@ -192,7 +192,9 @@ def _distinct(owner: Ints, row: Ints, rows: int) -> tuple[Ints, Ints]:
 def self_rows(found: Attribution, rows: Rows) -> Ints:
     """The row that takes each op's self time, -1 for outside and unlinked."""
     leaf = np.where(found.own >= 0, found.own, found.inherited)
-    row = np.where(leaf >= 0, rows.of_lineage[leaf], -1)
+    row = np.full(len(leaf), -1, np.int64)
+    if len(rows.of_lineage):
+        row = np.where(leaf >= 0, rows.of_lineage[leaf], row)
     if len(rows.of_start_end):
         last = found.last_opened
         row = np.where(last >= 0, rows.of_start_end[last], row)
