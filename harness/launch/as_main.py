@@ -27,14 +27,19 @@ def new_main(**attributes: Any) -> types.ModuleType:
 
 def run_script(path: str, args: list[str], safe_path: bool) -> None:
     sys.argv = [path, *args]
+    if not os.path.exists(path):
+        raise NotStarted(
+            f"can't open file {os.path.abspath(path)!r}: [Errno 2] No such file or directory", 2
+        )
     if os.path.isdir(path) or not is_source(path):
         runpy.run_path(path, run_name="__main__")
         return
     if not safe_path:
         sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
-    with io.open_code(os.path.abspath(path)) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
-    main = new_main(__file__=os.path.abspath(path), __cached__=None, __spec__=None)
+    full = os.path.abspath(path)
+    with io.open_code(full) as file:
+        code = compile(file.read(), full, "exec", dont_inherit=True)
+    main = new_main(__file__=full, __cached__=None, __spec__=None)
     exec(code, main.__dict__)
 
 
@@ -53,35 +58,39 @@ def run_module(name: str, args: list[str], safe_path: bool) -> None:
     loader: Any = spec.loader
     code = loader.get_code(spec.name)
     if code is None:
-        raise ModuleError(f"No code object available for {spec.name}")
+        raise NotStarted(f"No code object available for {spec.name}")
     sys.argv[0] = spec.origin
     main = new_main(__file__=spec.origin, __cached__=spec.cached, __spec__=spec, __loader__=loader)
     main.__package__ = spec.parent
     exec(code, main.__dict__)
 
 
-class ModuleError(Exception):
-    """``python -m`` would print this line and exit 1."""
+class NotStarted(Exception):
+    """Python would print this line and exit with this code."""
+
+    def __init__(self, line: str, code: int = 1) -> None:
+        super().__init__(line)
+        self.code = code
 
 
 def find_module(name: str) -> Any:
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
-        raise ModuleError(
+        raise NotStarted(
             f"Error while finding module specification for {name!r} "
             f"({type(error).__name__}: {error})"
         ) from error
     if spec is not None and spec.submodule_search_locations is not None:
         inner = importlib.util.find_spec(name + ".__main__")
         if inner is None:
-            raise ModuleError(
+            raise NotStarted(
                 f"No module named {name}.__main__; {name!r} is a package "
                 "and cannot be directly executed"
             )
         return inner
     if spec is None or spec.loader is None:
-        raise ModuleError(f"No module named {name}")
+        raise NotStarted(f"No module named {name}")
     return spec
 
 

@@ -319,9 +319,9 @@ def main() -> None:
         as_main.run_program(target)
     except SystemExit:
         raise
-    except as_main.ModuleError as error:
+    except as_main.NotStarted as error:
         print(f"{sys.executable}: {error}", file=sys.stderr)
-        sys.exit(1)
+        sys.exit(error.code)
     except BaseException as error:
         as_main.report_uncaught(error, hidden=(__file__,))
         if isinstance(error, KeyboardInterrupt):
