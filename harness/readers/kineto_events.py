@@ -32,8 +32,17 @@ _LFS_POINTER = b"version https://git-lfs.github.com/"
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _CUT = re.compile(rb"\}\s*,\s*\{")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
-# Kineto prints C++ doubles as they come: "memory bandwidth (GB/s)": inf.
-_BARE_FLOAT = re.compile(r"(?<=[:\[, \t\n])[-+]?(?:nan|inf|infinity)(?=\s*[,}\]])", re.IGNORECASE)
+# Kineto prints C++ doubles as they come: "memory bandwidth (GB/s)": inf. Strings match first.
+_BARE_FLOAT = re.compile(
+    r'"(?:[^"\\]|\\.)*"|[-+]?\b(?:nan|inf|infinity)\b', re.IGNORECASE | re.DOTALL
+)
+# torch 2.13 does not escape quotes in names. A name ends at its line's end or before the next key.
+_NAME = re.compile(
+    r'("name"\s*:\s*")((?:\\.|[^\n\\])*?)'
+    r'(?="(?:,?[ \t]*\n|\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:|\s*\}))'
+)
+_INNER_QUOTE = re.compile(r'(\\.)|"')
+_QUOTE = "\x01"  # stands for such a quote: one byte long, too, and in no name
 _SPACE = b" \t\r\n"
 
 
@@ -82,7 +91,8 @@ class EventFile:
     """The events of one trace file and, once they are consumed, its other top-level keys.
 
     ``header`` is complete only after ``chunks()`` is exhausted. ``repaired`` counts pieces of text
-    that were not valid JSON and were read all the same (bare ``nan``, raw control characters).
+    that were not valid JSON and were read all the same: bare ``nan``, bare quotes in names, control
+    characters.
     """
 
     def __init__(self, path: Path) -> None:
@@ -207,7 +217,7 @@ class EventFile:
 
     def _repair(self, piece: memoryview) -> tuple[list[Event], int]:
         """Read text that is not quite JSON, as the standard library's lenient parser does."""
-        text = _lenient(bytes(piece))
+        text = _lenient(_requoted(bytes(piece).decode("utf-8", "surrogateescape")))
         try:
             items, end = json.JSONDecoder(strict=False, parse_float=Decimal).raw_decode(text)
         except (ValueError, RecursionError):
@@ -270,21 +280,30 @@ def _loads(text: bytes) -> Any:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:
         try:
-            return json.loads(_lenient(text), strict=False)
+            return json.loads(_lenient(text.decode("utf-8", "surrogateescape")), strict=False)
         except (ValueError, RecursionError):
             return None
 
 
-def _lenient(text: bytes) -> str:
-    """``text`` with bare nan and inf replaced by ``[]``, as long as before when encoded again."""
+def _lenient(text: str) -> str:
+    """``text`` with bare nan and inf replaced by ``[]``, as long as before."""
     return _BARE_FLOAT.sub(
-        lambda bare: "[]".ljust(len(bare[0])), text.decode("utf-8", "surrogateescape")
+        lambda found: found[0] if found[0][0] == '"' else "[]".ljust(len(found[0])), text
+    )
+
+
+def _requoted(text: str) -> str:
+    """``text`` with bare quotes within names replaced by ``_QUOTE``."""
+    return _NAME.sub(
+        lambda found: found[1] + _INNER_QUOTE.sub(lambda mark: mark[1] or _QUOTE, found[2]), text
     )
 
 
 def _event(item: dict[str, Any]) -> Event:
     args = item.get("args")
     known = args if isinstance(args, dict) else {}
+    if isinstance(item.get("name"), str):
+        item["name"] = item["name"].replace(_QUOTE, '"')
     texts = {key: item[key] for key in ("ph", "cat") if isinstance(item.get(key), str)}
     values = {key: item.get(key) for key in ("name", "pid", "tid", "ts", "dur", "id")}
     fields = {

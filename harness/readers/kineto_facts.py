@@ -167,6 +167,6 @@ def _mended(file: EventFile, columns: Columns, doubled: int) -> Iterator[Warning
     if file.repaired:
         yield Warning_(
             "repaired-json",
-            f"{file.repaired} parts of the file are not valid JSON (bare nan, control characters) "
-            "and were read leniently",
+            f"{file.repaired} parts of the file are not valid JSON (bare nan or quotes, control "
+            "characters) and were read leniently",
         )

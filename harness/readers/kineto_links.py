@@ -33,13 +33,14 @@ def owners(ops: pd.DataFrame, launches: pd.DataFrame, fallback: int) -> Int64:
         launches, on="correlation", suffixes=("", "_launch")
     )
     pairs = pairs[pairs["correlation"] > 0].copy()
+    if pairs.empty:
+        return np.full(len(ops), fallback, np.int64)
     external, launched = pairs["external"], pairs["external_launch"]
     pairs["fits"] = (pairs["start_launch"] <= pairs["start"]) & (
         (external == launched) | (external <= 0) | (launched <= 0)
     )
-    scores = pairs.groupby(["group", "process"])["fits"].sum().reset_index()
-    best = scores.sort_values(by="fits", kind="stable").groupby("group")["process"].last()
-    owner = ops["group"].map(best).fillna(fallback).to_numpy(np.int64)
+    best = _device_owners(pairs.groupby(["group", "process"])["fits"].sum().unstack(fill_value=0))
+    owner = np.array(ops["group"].map(best).fillna(fallback), np.int64)
     pairs["owned"] = pairs["process"].to_numpy() == owner[pairs["op"].to_numpy()]
     chosen = (
         pairs.sort_values(["fits", "owned", "start_launch"], kind="stable")
@@ -48,6 +49,25 @@ def owners(ops: pd.DataFrame, launches: pd.DataFrame, fallback: int) -> Int64:
     )
     owner[chosen.index.to_numpy()] = chosen.to_numpy()
     return owner
+
+
+def _device_owners(scores: pd.DataFrame) -> dict[int, int]:
+    """Group -> process, from how many of a group's ops (row) each process (column) explains.
+
+    Ranks in lockstep explain each other's ops as well as their own. The clearest groups choose
+    first, and among equals a group takes the process that owns the fewest.
+    """
+    ranked = np.sort(scores.to_numpy(), axis=1)
+    margin = ranked[:, -1] - ranked[:, -2] if ranked.shape[1] > 1 else ranked[:, -1]
+    owned = dict.fromkeys(scores.columns, 0)
+    best: dict[int, int] = {}
+    for place in np.argsort(-margin, kind="stable"):
+        row = scores.iloc[place]
+        equals = [process for process in scores.columns if row[process] == ranked[place, -1]]
+        chosen = min(equals, key=lambda process: (owned[process], process))
+        owned[chosen] += 1
+        best[int(scores.index.to_numpy()[place])] = int(chosen)
+    return best
 
 
 def first_launches(launches: pd.DataFrame) -> pd.DataFrame:
