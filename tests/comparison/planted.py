@@ -56,7 +56,7 @@ def kernels_called(target: Path, range_name: str, kernel: str) -> Path:
 
 def range_called(source: Path, target: Path, old: str, new: str) -> Path:
     """A copy in which the NVTX range ``old`` is called ``new``."""
-    return changed(source, target, "UPDATE StringIds SET value = ? WHERE value = ?", (new, old))
+    return changed(source, target, "UPDATE NVTX_EVENTS SET text = ? WHERE text = ?", (new, old))
 
 
 def changed(source: Path, target: Path, sql: str, parameters: tuple[object, ...] = ()) -> Path:
