@@ -104,9 +104,9 @@ def compiled() -> None:
 
 
 def emit_nvtx() -> None:
-    """``step`` > ``forward``, ``backward``, ``optimizer``: 2 instances, then 4 under emit_nvtx, where
-    each operator is a range as well, with its sequence number. ``forward`` > ``first``, ``second``
-    say where the backward kernels' forward operators ran. No range of ours is recorded twice."""
+    """``step`` > ``forward``, ``backward``, ``optimizer``: 2 instances, then 4 under emit_nvtx,
+    where each operator is a range as well, with its sequence number. ``forward`` > ``first``,
+    ``second`` say where the backward kernels' forward operators ran. No range is there twice."""
     first, second = torch.nn.Linear(512, 1024).cuda(), torch.nn.Linear(1024, 10).cuda()
     parameters = [*first.parameters(), *second.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.01)
@@ -135,9 +135,9 @@ def emit_nvtx() -> None:
 
 
 def threads() -> None:
-    """Three threads with 20 instances of ``thread-work``, 1 kernel each; one that launches 20 kernels
-    with no range open; and ``handover``, opened by the main thread around 5 kernels and closed by
-    another thread after 5 more of its own."""
+    """Three threads with 20 instances of ``thread-work``, 1 kernel each; one that launches 20
+    kernels with no range open; and ``handover``, opened by the main thread around 5 kernels and
+    closed by another thread after 5 more of its own."""
     x = make(512, 512)
     x.sin()
     torch.cuda.synchronize()

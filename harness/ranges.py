@@ -91,8 +91,9 @@ def _find_nvtx(name: str, domain: str | None) -> _Nvtx | None:
         return None
     # A torch pass may have replaced these by record_function, which this module does itself.
     annotation = inspect.unwrap(nvtx.annotate)(name, domain=domain)
+    leave = partial(annotation.__exit__, None, None, None)  # 0.2.12 on: the three are required
     start = partial(inspect.unwrap(nvtx.start_range), name, domain=domain)
-    return _Nvtx(annotation.__enter__, annotation.__exit__, start, inspect.unwrap(nvtx.end_range))
+    return _Nvtx(annotation.__enter__, leave, start, inspect.unwrap(nvtx.end_range))
 
 
 def _nvtx(name: str, domain: str | None) -> _Nvtx | None:
