@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
 TORCH_TRACE = "torch_trace.json.gz"
+#: How long to wait for a Dask scheduler, and then for its first worker.
+DASK_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -173,24 +176,57 @@ def gather_dask(sources: list[Input], request: Request, address: str) -> list[Re
     The workers need this package and must see the files under the same absolute paths.
     """
     try:
-        from distributed import Client
+        # By name: the package has no types, and type checking must not need it.
+        distributed = importlib.import_module("distributed")
     except ImportError as error:
         raise ToolMissing(
             "--dask needs the package distributed, which is not installed",
             hint="pip install 'nsys-harness[dask]'",
         ) from error
     absolute = [Input(os.path.abspath(source.path), source.name) for source in sources]
+    with _client(distributed, address) as client:
+        futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
+        outcomes = [_future_outcome(f, s) for f, s in zip(futures, sources, strict=True)]
+    return [_as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)]
+
+
+def _client(distributed: Any, address: str) -> Any:
     try:
-        client = Client(address, timeout="20s", set_as_default=False)
+        client = distributed.Client(address, timeout=f"{DASK_SECONDS}s", set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:
         raise ToolMissing(
             f"no Dask scheduler answers at {address}: {error}",
             hint="Start one with `dask scheduler`, workers with `dask worker ADDRESS`.",
         ) from error
-    with client:
-        futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
-        outcomes: list[Report | Failure] = client.gather(futures)
-    return [_as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)]
+    try:
+        client.wait_for_workers(1, timeout=DASK_SECONDS)
+    except TimeoutError as error:
+        client.close()
+        raise ToolMissing(
+            f"the Dask scheduler at {address} has no workers",
+            hint=f"Start some with `dask worker {address}`.",
+        ) from error
+    return client
+
+
+def _future_outcome(future: Any, source: Input) -> Report | Failure:
+    from harness.report import Failure
+
+    error = future.exception()  # waits until it is done
+    if error is None:
+        outcome: Report | Failure = future.result()
+        return outcome
+    return Failure(
+        source.name,
+        source.path,
+        f"{source.path}: the Dask cluster could not do it: {_first_line(error)}",
+        "The scheduler and workers need the same version of this package.",
+        int(ExitCode.NO_ANSWER),
+    )
+
+
+def _first_line(error: object) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _as_given(outcome: Report | Failure, source: Input) -> Report | Failure:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The same numbers from a Dask cluster: a real scheduler and two worker processes on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("distributed")
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("dask")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    python = [sys.executable, "-m"]
+    commands = [
+        [*python, "distributed.cli.dask_scheduler", "--host", address, "--no-dashboard"],
+        *[
+            [*python, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
+             "--no-dashboard", "--name", f"w{i}"]
+            for i in (1, 2)
+        ],
+    ]  # fmt: skip
+    with (folder / "log").open("w") as log:
+        running = [
+            subprocess.Popen(
+                command,
+                cwd=folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            for command in commands
+        ]
+        try:
+            yield address
+        finally:
+            for process in reversed(running):
+                process.terminate()
+            for process in running:
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+
+
+def report(*args: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "harness", "report", *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.mark.parametrize("view", ["ranges", "ops"])
+def test_a_cluster_gives_what_one_process_gives(scheduler: str, view: str) -> None:
+    args = (DATA / "aa", "--view", view, "--format", "csv")
+    ours = report(*args, "-j", 1)
+    theirs = report(*args, "--dask", scheduler)
+    assert ours.returncode == 0, ours.stderr
+    assert (theirs.returncode, theirs.stdout) == (0, ours.stdout), theirs.stderr
+    assert len(ours.stdout.splitlines()) > 12
+
+
+def test_relative_paths_and_a_failed_report(scheduler: str, tmp_path: Path) -> None:
+    done = report(DATA / "h200/blocks.sqlite", tmp_path / "gone.sqlite", "--dask", scheduler,
+                  "--format", "json")  # fmt: skip
+    assert done.returncode == 3
+    found = json.loads(done.stdout)
+    assert found["reports"][0]["source"]["path"] == str(DATA / "h200/blocks.sqlite")
+    assert found["failed"][0]["path"] == str(tmp_path / "gone.sqlite")
+    assert "gone.sqlite" in done.stderr
+
+
+def test_no_scheduler_there() -> None:
+    with socket.socket() as taken:  # bound and not listening: nobody answers
+        taken.bind(("127.0.0.1", 0))
+        done = report(DATA / "aa", "--dask", f"tcp://127.0.0.1:{taken.getsockname()[1]}")
+    assert done.returncode == 4
+    assert "no Dask scheduler answers" in done.stderr
+    assert "Traceback" not in done.stderr
