@@ -76,15 +76,28 @@ _compiling: Callable[[], bool] = _compiling_if_torch
 _profiling: Callable[[], bool] = _profiling_without_torch
 
 
+def _package_installed() -> bool:
+    try:
+        import nvtx  # type: ignore[import-untyped,unused-ignore]  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def _nvtx_of_torch(binding: Any, name: str) -> _Nvtx:
+    push, start = partial(binding.rangePushA, name), partial(binding.rangeStartA, name)
+    return _Nvtx(push, binding.rangePop, start, binding.rangeEnd)
+
+
 def _find_nvtx(name: str, domain: str | None) -> _Nvtx | None:
     """NVTX for one range; None when neither torch nor the nvtx package can emit it.
 
-    torch only has the default domain, so a named domain needs the package.
+    torch only has the default domain, so a named one needs the package. Without it the range goes
+    to the default domain: better there than nowhere.
     """
     binding = getattr(getattr(_torch, "_C", None), "_nvtx", None)  # absent in CPU builds
-    if domain is None and binding is not None:
-        push, start = binding.rangePushA, binding.rangeStartA
-        return _Nvtx(partial(push, name), binding.rangePop, partial(start, name), binding.rangeEnd)
+    if binding is not None and (domain is None or not _package_installed()):
+        return _nvtx_of_torch(binding, name)
     try:
         import nvtx  # type: ignore[import-untyped,unused-ignore]
     except ImportError:

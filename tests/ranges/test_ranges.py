@@ -311,6 +311,15 @@ def test_a_named_domain_goes_through_the_package(
     assert nvtx_calls == []
 
 
+def test_a_named_domain_without_the_package_is_the_default_one(
+    nvtx_calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nvtx", None)  # import nvtx fails
+    with harness.range("load", domain="data"):
+        pass
+    assert nvtx_calls == [("push", "load"), ("pop",)]
+
+
 def test_names_with_counters_do_not_fill_the_memory(nvtx_calls: list[Any]) -> None:
     for i in range(ranges._CACHE_LIMIT + 10):
         with harness.range(f"step {i}"):
