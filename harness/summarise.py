@@ -6,6 +6,7 @@ Every frame has the columns of its view first and in order; all times are ns. Pu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,19 @@ import pandas as pd
 
 from harness.attribute.arrays import Ints, numbered
 from harness.attribute.engine import RULES, Attribution
+from harness.attribute.forward import forward_nodes
 from harness.attribute.graphs import capture_points
 from harness.measures import (
+    Ops,
     Rows,
     busy,
     distribution,
     name_rows,
+    path_row_of_node,
     path_rows,
     path_tuples,
     per_instance,
+    quantiles,
     totals,
 )
 
@@ -36,9 +41,17 @@ KERNEL_COLUMNS = [
     "domain", "name", "style", "pid", "tid", "kernel", "instances", "kernels",
     "total_ns", "avg_ns", "median_ns", "min_ns", "max_ns", "stddev_ns",
 ]  # fmt: skip
+LAYER_COLUMNS = [
+    "pid", "path", "domain", "name", "style", "instances",
+    "forward_ns", "backward_ns", "total_ns", "backward_ops",
+]  # fmt: skip
+LATENCY_COLUMNS = [
+    "pid", "path", "domain", "name", "style", "instances", "cpu_ns", "busy_ns", "span_ns",
+    "idle_ns", "launch_delay_median_ns", "launch_delay_p99_ns",
+]  # fmt: skip
 OP_COLUMNS = [
     "kind", "name", "start_ns", "end_ns", "device", "stream", "pid", "tid",
-    "correlation", "path", "rule", "captured_path",
+    "correlation", "path", "rule", "captured_path", "forward_path",
 ]  # fmt: skip
 NAME_KINDS = {"short": "name", "demangled": "demangled", "mangled": "mangled"}
 
@@ -102,6 +115,7 @@ def ops(found: Attribution, names: str = "short") -> pd.DataFrame:
             "path": op_paths(found),
             "rule": pd.Categorical.from_codes(found.rule, categories=pd.Index(RULES)),
             "captured_path": captured_paths(found),
+            "forward_path": forward_paths(found),
         }
     )[OP_COLUMNS]
     if found.keep_op is not None:
@@ -124,6 +138,12 @@ def op_paths(found: Attribution) -> pd.Categorical:
     return _tuple_categorical(codes, paths)
 
 
+def forward_paths(found: Attribution) -> pd.Categorical:
+    """Path in which the forward op of each backward op ran: () where none is known."""
+    used, codes = numbered(forward_nodes(found))
+    return _tuple_categorical(codes, path_tuples(found, used))
+
+
 def captured_paths(found: Attribution) -> pd.Categorical:
     """Path in which each op's CUDA graph node was captured: () where none is known."""
     trace = found.trace
@@ -141,6 +161,14 @@ def captured_paths(found: Attribution) -> pd.Categorical:
 
 def instances(found: Attribution) -> pd.DataFrame:
     """One row a range instance: who, where, when, and what it cost in total (nested included)."""
+    out = instance_table(found)
+    if found.keep_range is not None:
+        out = out[found.keep_range]
+    return out.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+def instance_table(found: Attribution) -> pd.DataFrame:
+    """As ``instances``, but every range in the order of ``found.trace.ranges``."""
     trace = found.trace
     measure = per_instance(found)
     ranges = trace.ranges
@@ -155,7 +183,7 @@ def instances(found: Attribution) -> pd.DataFrame:
         codes = codes.copy()
         codes[found.start_end_rows] = len(paths) + inverse
         paths = [*paths, *((str(found.labels.name[at]),) for at in labels)]
-    out = pd.DataFrame(
+    return pd.DataFrame(
         {
             "process": threads["process"].to_numpy()[thread],
             "pid": threads["pid"].to_numpy()[thread],
@@ -171,9 +199,61 @@ def instances(found: Attribution) -> pd.DataFrame:
             **measure,
         }
     )
-    if found.keep_range is not None:
-        out = out[found.keep_range]
-    return out.sort_values(["start_ns", "end_ns"], kind="stable").reset_index(drop=True)
+
+
+def layers(found: Attribution) -> pd.DataFrame:
+    """One row a path: GPU time (ns) of the ops launched in it, of the backward ops that belong to
+    the forward ops in it, and both; nested ranges included.
+
+    A backward op whose forward range is known counts there and not where backward was called.
+    """
+    rows = path_rows(found)
+    node = forward_nodes(found)
+    ops = Ops.of(found)
+    known = node >= 0
+    home = replace(found, keep_op=ops.keep & ~known)
+    out = {name: values[: rows.count] for name, values in rows.columns.items()}
+    measured = totals(home, rows)
+    backward, number = np.zeros(rows.count, np.int64), np.zeros(rows.count, np.int64)
+    at = np.flatnonzero(known & ops.keep)
+    used, inverse = numbered(node[at])
+    owner, member = found.nest.paths.ancestry(used)
+    row = path_row_of_node(found, rows)[member]
+    owner, row = owner[row >= 0], row[row >= 0]
+    np.add.at(backward, row, np.bincount(inverse, found.duration[at], len(used)).astype(int)[owner])
+    np.add.at(number, row, np.bincount(inverse, minlength=len(used))[owner])
+    table = pd.DataFrame(
+        {
+            **out,
+            "instances": measured["instances"],
+            "forward_ns": measured["total_gpu_ns"],
+            "backward_ns": backward,
+            "total_ns": measured["total_gpu_ns"] + backward,
+            "backward_ops": number,
+            "first_ns": measured["first_ns"],
+        }
+    )
+    order = _tree_order(rows.parent, table["pid"].to_numpy(), table["first_ns"].to_numpy())
+    table = table.iloc[order]
+    return table[table["instances"] > 0][LAYER_COLUMNS].reset_index(drop=True)
+
+
+def latency(found: Attribution) -> pd.DataFrame:
+    """One row a path: launch delay (API call's start to the op's start; ns) of the ops in it."""
+    rows = path_rows(found)
+    linked = found.launch >= 0
+    start = found.trace.gpu_ops["start"].to_numpy()
+    delay = np.zeros(len(start), np.int64)
+    if linked.any():
+        launched = found.trace.launches["start"].to_numpy()[found.launch[linked]]
+        delay[linked] = start[linked] - launched
+    table = quantiles(found, rows, delay)
+    measured = _measured(found, rows)
+    for name, values in table.items():
+        measured[name] = values
+    order = _tree_order(rows.parent, measured["pid"].to_numpy(), measured["first_ns"].to_numpy())
+    measured = measured.iloc[order]
+    return measured[measured["instances"] > 0][LATENCY_COLUMNS].reset_index(drop=True)
 
 
 def path_kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
@@ -237,5 +317,6 @@ def _tuple_categorical(codes: np.ndarray[Any, Any], paths: list[tuple[str, ...]]
 
 
 __all__ = [
-    "instances", "kernels", "names", "op_paths", "ops", "path_kernels", "ranges",
+    "instances", "kernels", "latency", "layers", "names", "op_paths", "ops", "path_kernels",
+    "ranges",
 ]  # fmt: skip

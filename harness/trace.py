@@ -67,6 +67,7 @@ FORWARD_LINK_COLUMNS = {
     "forward_time": "int64",
     "backward_thread": "int32",
     "backward_time": "int64",
+    "backward_end": "int64",
 }
 
 KINDS = ("kernel", "memcpy", "memset", "graph")

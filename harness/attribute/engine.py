@@ -112,6 +112,7 @@ class Attribution:
     ambiguous: Mask
     keep_op: Mask | None = None  # a selection; None keeps all
     keep_range: Mask | None = None  # by row of trace.ranges
+    keep_lineage: Mask | None = None  # by node of nest.lineages: rows a selection still shows
     notes: tuple[Warning_, ...] = ()
 
     @cached_property
@@ -191,7 +192,17 @@ class Attribution:
             keep_range = self.keep_range
         elif self.keep_range is not None:
             keep_range = keep_range & self.keep_range
-        return replace(self, keep_op=keep_op, keep_range=keep_range, notes=(*self.notes, note))
+        claims = self.claims
+        if keep_range is not None and len(claims.query):
+            kept = keep_range[self.start_end_rows[claims.position]]
+            claims = Pairs(claims.query[kept], claims.position[kept])
+        return replace(
+            self,
+            keep_op=keep_op,
+            keep_range=keep_range,
+            claims=claims,
+            notes=(*self.notes, note),
+        )
 
 
 def _ambiguous_threads(found: Attribution) -> str:

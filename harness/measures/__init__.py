@@ -5,18 +5,21 @@ Ops with the same ranges around them share a *context*; almost everything is sum
 and then spread over the rows the context belongs to, so depth costs nothing an op.
 """
 
-from harness.measures.distribution import distribution
-from harness.measures.rows import Rows, name_rows, path_rows, path_tuples
+from harness.measures.distribution import distribution, quantiles
+from harness.measures.rows import Ops, Rows, name_rows, path_row_of_node, path_rows, path_tuples
 from harness.measures.totals import per_instance, totals
 from harness.measures.unions import busy
 
 __all__ = [
+    "Ops",
     "Rows",
     "busy",
     "distribution",
     "name_rows",
+    "path_row_of_node",
     "path_rows",
     "path_tuples",
     "per_instance",
+    "quantiles",
     "totals",
 ]

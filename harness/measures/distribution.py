@@ -45,6 +45,41 @@ def distribution(found: Attribution, rows: Rows, kernel: Ints) -> Columns:
     return out
 
 
+def quantiles(found: Attribution, rows: Rows, delay: Ints) -> Columns:
+    """Median and 99th percentile (nearest rank, from below) of ``delay`` (ns, one an op) over the
+    linked ops of each row; 0 for a row with none."""
+    linked = Ops.of(found).keep & (found.launch >= 0)
+    parts = [_spread(found, rows, delay, linked & (found.contexts.of_op >= 0))]
+    op, claimed = start_end_members(found, rows)
+    parts.append(_counted(claimed, delay[op]))
+    key, value, number = (np.concatenate(part) for part in zip(*parts, strict=True))
+    key, value, number = _counted(key, value, number)
+    out = {}
+    first = np.flatnonzero(is_new(key)) if len(key) else key
+    count = np.add.reduceat(number, first) if len(key) else key
+    seen = np.cumsum(number)
+    before = seen[first] - number[first]
+    for name, share in (("launch_delay_median_ns", 0.5), ("launch_delay_p99_ns", 0.99)):
+        rank = np.ceil(count * share).astype(np.int64) - 1
+        column = np.zeros(rows.count, np.int64)
+        column[key[first]] = value[np.searchsorted(seen, before + rank, side="right")]
+        out[name] = column
+    return out
+
+
+def _spread(
+    found: Attribution, rows: Rows, delay: Ints, chosen: npt.NDArray[np.bool_]
+) -> tuple[Ints, Ints, Ints]:
+    """Counted delays of each push/pop row."""
+    at = np.flatnonzero(chosen)
+    context, value, number = _counted(found.contexts.of_op[at], delay[at])
+    owner, row = members(found, rows)
+    first = np.searchsorted(context, owner, side="left")
+    last = np.searchsorted(context, owner, side="right")
+    which, at = expand(first, last)
+    return _counted(row[which], value[at], number[at])
+
+
 def _of_push_pop(
     found: Attribution, rows: Rows, kernel: Ints, names: int, is_kernel: npt.NDArray[np.bool_]
 ) -> list[Columns]:
@@ -158,4 +193,7 @@ def _instance_kernels(found: Attribution, kernel: Ints, names: int) -> Ints:
         level = distinct(parent[nested] * names + level[nested] % names)
         if gathered > 4 * _BATCH:  # ancestors are met once from every level below them
             pairs, gathered = [distinct(np.concatenate(pairs))], 0
-    return distinct(np.concatenate(pairs))
+    out = distinct(np.concatenate(pairs))
+    if found.keep_range is not None:
+        out = out[found.keep_range[found.nest.rows[out // names]]]
+    return out

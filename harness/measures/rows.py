@@ -120,6 +120,13 @@ def _nested_again(found: Attribution, of_lineage: Ints, nodes: Ints) -> Mask:
     return again
 
 
+def path_row_of_node(found: Attribution, rows: Rows) -> Ints:
+    """Row of ``path_rows`` for each node of ``found.nest.paths``, -1 for none."""
+    out = np.full(found.nest.paths.size, -1)
+    out[found.nest.path] = rows.of_range[found.nest.rows]
+    return out
+
+
 def _pids(found: Attribution) -> Ints:
     pids = np.zeros(len(found.processes), np.int64)
     pids[found.thread_process] = found.trace.threads["pid"].to_numpy()
@@ -169,6 +176,9 @@ def members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:
     for side in (contexts.own, contexts.inherited):
         has = np.flatnonzero(side >= 0)
         at, node = lineages.ancestry(side[has])
+        if found.keep_lineage is not None:
+            shown = found.keep_lineage[node]
+            at, node = at[shown], node[shown]
         owner.append(has[at])
         row.append(rows.of_lineage[node])
     return _distinct(np.concatenate(owner), np.concatenate(row), rows.count)

@@ -18,7 +18,7 @@ import pandas as pd
 from harness.errors import UnreadableReport
 from harness.names import short_kernel_name
 from harness.readers import kineto_links as link
-from harness.readers.kineto_columns import MISSING, Columns, Int64, identity, text
+from harness.readers.kineto_columns import MISSING, TABLES, Columns, Int64, identity, text
 from harness.readers.kineto_events import EventFile
 from harness.readers.kineto_facts import read_source, read_warnings
 from harness.readers.kineto_pairs import Pairs
@@ -61,12 +61,12 @@ def read(path: str | Path) -> Trace:
 
 
 def _trace(file: EventFile, columns: Columns) -> Trace:
-    tables = {name: columns.table(name) for name in ("gpu", "launches", "ranges", "links")}
+    tables = {name: columns.table(name) for name in ("gpu", "launches", "ranges", "links", "nodes")}
     doubled = _clean(tables)
     threads, thread_of = _threads(columns, tables)
     launches = _launch_frame(tables["launches"], threads, thread_of)
     ops = _op_frame(columns, tables["gpu"], launches, threads)
-    links = _link_frame(tables["links"], threads, thread_of)
+    links = _link_frame(tables, threads, thread_of)
     engine = thread_of[sorted(columns.engine_rows)] if columns.engine_rows else np.empty(0, int)
     threads["autograd"] = link.autograd_threads(threads, links, engine[engine >= 0])
     trace = Trace(
@@ -214,10 +214,24 @@ def _range_frame(columns: Columns, table: dict[str, Int64], thread_of: Int64) ->
     )
 
 
-def _link_frame(table: dict[str, Int64], threads: pd.DataFrame, thread_of: Int64) -> pd.DataFrame:
-    thread = thread_of[table["row"]]
+def _link_frame(
+    tables: dict[str, dict[str, Int64]], threads: pd.DataFrame, thread_of: Int64, last: int
+) -> pd.DataFrame:
+    links, operators = tables["links"], tables["operators"]
+    thread = thread_of[links["row"]]
     process = threads["process"].to_numpy()[thread]
-    return link.forward_links(pd.DataFrame({**table, "thread": thread, "process": process}))
+    start = operators["start"]
+    return link.forward_links(
+        pd.DataFrame({**links, "thread": thread, "process": process}),
+        pd.DataFrame(
+            {
+                "thread": thread_of[operators["row"]],
+                "start": start,
+                "end": start + _lengths(operators),
+            }
+        ),
+        last,
+    )
 
 
 def _lengths(table: dict[str, Int64]) -> Int64:

@@ -72,7 +72,10 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "launches": ("row", "start", "length", "name", "correlation", "external"),
     "ranges": ("row", "start", "length", "name", "external", "finished"),
     "links": ("row", "start", "id", "forward"),
+    "operators": ("row", "start", "length"),  # those in which a backward link ends
+    "nodes": ("row", "start", "length"),
 }
+TABLES = tuple(_COLUMNS)
 
 
 class Index(dict[Any, int]):
@@ -105,6 +108,8 @@ class Columns:
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
     last: int = MISSING
+    _moments: set[Any] = field(default_factory=set)
+    _operators: list[Event] = field(default_factory=list)
     _parts: dict[str, list[dict[str, Int64]]] = field(
         default_factory=lambda: {name: [] for name in _COLUMNS}
     )
@@ -130,10 +135,8 @@ class Columns:
         self._add_gpu(routed(_GPU))
         self._add_launches(routed(_LAUNCH))
         self._add_ranges(routed(_RANGE))
-        links = routed(_LINK)
-        self._add_links(links)
-        if not links:  # else the links tell which threads run the backward
-            self._add_engine(routed(_OPERATOR))
+        self._add_links(routed(_LINK))
+        self._add_nodes(routed(_OPERATOR))
         for event in routed(_OTHER):
             self._note(event)
 
@@ -169,11 +172,18 @@ class Columns:
             }
             self._keep("links", part)
 
-    def _add_engine(self, events: list[Event]) -> None:
-        for event in events:
-            name = event.name
-            if type(name) is str and name.startswith(_ENGINE):
-                self.engine_rows.add(self.rows[event.pid, event.tid])
+    def _add_nodes(self, operators: list[Event]) -> None:
+        """The intervals in which the autograd engine evaluated a node."""
+        names = [event.name for event in operators]
+        at = [i for i, name in enumerate(names) if type(name) is str and name.startswith(_ENGINE)]
+        if at:
+            part = {
+                "row": self.rows.codes([(operators[i].pid, operators[i].tid) for i in at]),
+                "start": to_ns([operators[i].ts for i in at]),
+                "length": to_ns([operators[i].dur for i in at]),
+            }
+            self.engine_rows.update(part["row"].tolist())
+            self._keep("nodes", part)
 
     def _timed(self, events: list[Event], args: list[Args]) -> dict[str, Int64]:
         external = [a.external if a.external_2020 == -1 else a.external_2020 for a in args]

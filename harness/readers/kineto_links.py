@@ -76,11 +76,15 @@ def first_launches(launches: pd.DataFrame) -> pd.DataFrame:
     return order.drop_duplicates(["process", "correlation"]).sort_index()
 
 
-def forward_links(links: pd.DataFrame) -> pd.DataFrame:
+def forward_links(links: pd.DataFrame, operators: pd.DataFrame, last: int) -> pd.DataFrame:
     """Pairs of a forward and a backward moment, by (process, id): columns of FORWARD_LINK_COLUMNS.
+
+    The backward part lasts as long as the operator that begins where the link ends or, where the
+    file has no such operator, up to ``last``.
 
     Args:
         links: columns process, thread, start, id, forward.
+        operators: columns thread, start, end.
     """
     keys = ["process", "id"]
     ends = links.drop_duplicates([*keys, "forward"])
@@ -90,7 +94,14 @@ def forward_links(links: pd.DataFrame) -> pd.DataFrame:
     backward = ends[ends["forward"] == 0].rename(
         columns={"thread": "backward_thread", "start": "backward_time"}
     )
-    return forward.merge(backward, on=keys)
+    pairs = forward.merge(backward, on=keys)
+    place = ["backward_thread", "backward_time"]
+    nodes = operators.rename(columns={"thread": place[0], "start": place[1], "end": "backward_end"})
+    # Nullable integers: where some are missing, plain ones would become doubles and lose digits.
+    ended = nodes.groupby(place)["backward_end"].max().astype("Int64").reset_index()
+    pairs = pairs.merge(ended, "left", on=place)
+    pairs["backward_end"] = pairs["backward_end"].fillna(last).astype(np.int64)
+    return pairs
 
 
 def autograd_threads(
