@@ -62,6 +62,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         by=options.by,
         facts=known,
         forced=options.force,
+        selection=options.selection,
         warnings=_warnings(base, new, kept, known, len(keys) - len(kept), options),
     )
 
@@ -238,6 +239,21 @@ def _common_drift(rows: Sequence[Row]) -> Warning_ | None:
 
 
 def _of_captures(side: Side) -> list[Warning_]:
-    """Warnings of the recordings themselves, each said once a side."""
-    unique = dict.fromkeys(w for capture in side.captures for w in capture.warnings)
-    return [replace(w, message=f"{side.name}: {w.message}") for w in unique]
+    """Warnings of the recordings themselves: of each code the first, and in how many captures.
+
+    What a selection left out is said once, for both sides.
+    """
+    by_code: dict[str, list[Warning_]] = {}
+    for capture in side.captures:
+        for code, warning in {w.code: w for w in reversed(capture.warnings)}.items():
+            by_code.setdefault(code, []).append(warning)
+    return [
+        replace(same[0], message=f"{side.name}: {same[0].message}{_in_captures(same, side)}")
+        for code, same in by_code.items()
+        if code != "selection"
+    ]
+
+
+def _in_captures(same: Sequence[Warning_], side: Side) -> str:
+    total = len(side.captures)
+    return f" (in {len(same)} of {total} captures)" if total > 1 else ""

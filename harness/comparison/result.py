@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from harness.comparison.verdict import VERDICTS
+from harness.selection import Selection
 from harness.trace import Warning_
 
 SCHEMA = "harness.compare/1"
@@ -86,6 +87,7 @@ class Comparison:
     by: str = "ranges"
     facts: tuple[Fact, ...] = ()
     forced: bool = False
+    selection: Selection = field(default_factory=Selection)
     warnings: tuple[Warning_, ...] = field(default=())
 
     @cached_property

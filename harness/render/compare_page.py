@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.comparison.explain import CHANGED
 from harness.comparison.kernel_names import short
 from harness.comparison.verdict import TO, percent
+from harness.render.facts import describe
 from harness.render.page import Column, Grid, Page, Row, Section
 from harness.render.text import (
     MISSING,
@@ -53,7 +54,15 @@ def page(comparison: Comparison, *, top: int = TABLE_ROWS, outcome: Outcome | No
     base, new = (printable(str(side["name"])) for side in (comparison.base, comparison.new))
     return Page(
         title=printable(comparison.summary),
-        facts=(f"{base} → {new} · {_unit(comparison)}", _method(comparison)),
+        facts=tuple(
+            line
+            for line in (
+                f"{base} → {new} · {_unit(comparison)}",
+                describe(comparison.selection),
+                _method(comparison),
+            )
+            if line
+        ),
         grid=_grid(comparison, top),
         sections=tuple(section for section in sections if section is not None),
     )

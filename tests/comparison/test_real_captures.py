@@ -68,7 +68,7 @@ def test_planted_change_is_found_on_its_own_range(tmp_path: Path, factor: float)
 
 
 def test_noise_that_hides_a_change_is_unsure(tmp_path: Path) -> None:
-    """Base captures 1.2 % apart, the new ones as recorded: neither a change nor its absence shows."""
+    """Base captures 1.2 % apart, the new ones as recorded: nothing can be told."""
     loud = [
         scaled(f, tmp_path / f.name, "chain", k)
         for f, k in zip(AA, (0.988, 1, 1.012), strict=False)
