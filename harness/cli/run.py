@@ -52,6 +52,12 @@ from harness.errors import HarnessError
     help="With --nsys: pass one more environment variable; repeatable.",
 )
 @click.option("--full-env", is_flag=True, help="With --nsys: pass the whole environment.")
+@click.option(
+    "--isolate/--no-isolate",
+    default=True,
+    help="With --nsys: hide other processes from nsys, which writes down the environment of each, "
+    "by a process namespace of its own where the system allows it. [on]",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Do not show what the program prints.")
 @click.option("--dry-run", is_flag=True, help="Print the commands; run nothing.")
 @click.argument("command", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)

@@ -12,7 +12,7 @@ LEVELS = (OK, NOTE, WARNING, PROBLEM)
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer of one check; ``code`` is stable, ``evidence`` what was seen, ``fix`` what to do."""
+    """One check's answer; ``code`` is stable, ``evidence`` what was seen, ``fix`` what to do."""
 
     code: str
     level: str

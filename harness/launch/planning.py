@@ -17,6 +17,7 @@ from typing import IO, Any
 from harness.errors import UsageProblem
 from harness.launch import nsys as nsight
 from harness.launch.environment import Environment, allow_listed, full
+from harness.launch.isolation import prefix
 from harness.launch.pycommand import NotPython, PythonCommand, parse, runnable
 from harness.launch.session import Plan, is_workload
 
@@ -38,6 +39,7 @@ class Request:
     nsys_args: tuple[str, ...] = ()
     extra_env: tuple[str, ...] = ()
     full_env: bool = False
+    isolate: bool = True
 
 
 def plan(request: Request, environ: Mapping[str, str], echo: IO[bytes] | None = None) -> Plan:
@@ -66,6 +68,9 @@ def plan(request: Request, environ: Mapping[str, str], echo: IO[bytes] | None = 
             raise UsageProblem(f"nsys {nsys.version} has no --cuda-graph-trace (--graphs)")
     if not passes:
         raise UsageProblem("no pass is left to run", hint="Leave out --no-plain, or add --nsys.")
+    # Whoever passes the whole environment on has nothing to hide.
+    hide = nsys is not None and request.isolate and environment.mode == "allow-list"
+    isolation = prefix(environ) if hide else ()
     return Plan(
         argv=argv,
         target=_target(request, program, environ),
@@ -76,7 +81,8 @@ def plan(request: Request, environ: Mapping[str, str], echo: IO[bytes] | None = 
         nsys=nsys,
         nsys_args=request.nsys_args,
         graphs=request.graphs,
-        options=_options(request, environment),
+        isolation=isolation,
+        options={**_options(request, environment), "isolated": bool(isolation)},
         skipped=tuple(skipped),
         echo=echo,
     )

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from harness.errors import ExitCode
+from harness.errors import ExitCode, HarnessError
 from harness.launch import facts, torch_pass
 from harness.launch import nsys as nsight
-from harness.launch.environment import Environment
+from harness.launch.environment import Environment, looks_secret
 from harness.launch.process import Stopped, run_logged, stop_signals
 from harness.launch.pycommand import NotPython, PythonCommand
 from harness.launch.rundir import PassRecord, Run, RunFolder, tag, tagged
@@ -38,6 +38,7 @@ class Plan:
     nsys: nsight.Nsys | None = None
     nsys_args: tuple[str, ...] = ()
     graphs: str | None = None
+    isolation: tuple[str, ...] = ()  # what hides other processes from nsys
     options: dict[str, Any] = field(default_factory=dict)
     skipped: tuple[dict[str, str], ...] = ()
     echo: IO[bytes] | None = None
@@ -84,13 +85,14 @@ def _step_command(plan: Plan, folder: Path, name: str, capture: int) -> list[str
         return torch_pass.command(python, folder, capture)
     if name == "nsys":
         assert plan.nsys is not None
-        return nsight.profile_command(
+        line = nsight.profile_command(
             plan.nsys.path,
             folder / f"report{tag(capture)}",
             argv,
             graphs=plan.graphs,
             extra=plan.nsys_args,
         )
+        return [*plan.isolation, *line]
     return argv
 
 
@@ -258,6 +260,7 @@ def _finish_nsys(plan: Plan, folder: Path, record: PassRecord) -> None:
         return
     record.files.append(f"{stem}.nsys-rep")
     record.problems.extend(export(plan.nsys, folder, record))
+    record.problems.extend(given_away(folder, record))
 
 
 def export(nsys: nsight.Nsys, folder: Path, record: PassRecord) -> list[dict[str, str]]:
@@ -278,6 +281,26 @@ def export(nsys: nsight.Nsys, folder: Path, record: PassRecord) -> list[dict[str
             "no-export",
             "nsys export made no readable .sqlite",
             f"{log.name} has its output; try another nsys version on the .nsys-rep.",
+        )
+    ]
+
+
+def given_away(folder: Path, record: PassRecord) -> list[dict[str, str]]:
+    """Variables in the export that look like secrets: names only."""
+    from harness.readers.inspect_report import environment, opened
+
+    found: set[str] = set()
+    for name in record.files:
+        if name.endswith(".sqlite"):
+            with contextlib.suppress(HarnessError), opened(folder / name) as db:
+                found |= {n for n, value in environment(db).items() if looks_secret(n, value)}
+    if not found:
+        return []
+    return [
+        _problem(
+            "secrets",
+            f"variables that look like secrets are in the report: {', '.join(sorted(found))}",
+            "Do not hand the .nsys-rep on; harness share makes a copy without them.",
         )
     ]
 
