@@ -122,7 +122,9 @@ def build(trace: Trace, request: Request, *, name: str, other: Trace | None = No
 
     attribution = _attributed(trace, request)
     sides = None
-    if other is not None and (request.details or request.view == "both"):
+    # Process ids and clocks of the two executions differ: nothing to select by in the other one.
+    alike = request.selection.time is None and not request.selection.pids
+    if other is not None and alike and (request.details or request.view == "both"):
         sides = join(attribution, _attributed(other, request))
     rows, omitted = arrange(_rows(attribution, request, sides), request)
     details = request.details

@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option("--steady", is_flag=True,
                  help="Leave out each path's instances before they settle."),
     click.option("--filter-time", "filter_time", metavar="A:B",
-                 help="Keep what was launched from A to B on the trace's clock (ns, or with a unit:"
+                 help="Keep what was launched A to B after the first event (ns, or with a unit:"
                  " 1.5s:2s); either side may be empty."),
     click.option("--range", "range_", metavar="REGEX", help="Keep work under ranges so named."),
     click.option("--domain", "domains", multiple=True, metavar="NAME",

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from harness.render.text import printable
+from harness.render.text import plural, printable
 
 if TYPE_CHECKING:
     from harness.launch.rundir import Run
@@ -89,7 +89,7 @@ def describe(selection: Selection) -> str:
     """What the filters keep, in words; empty without filters."""
     parts = []
     if selection.skip:
-        parts.append(f"without the first {selection.skip} instances of each path")
+        parts.append(f"without the first {plural(selection.skip, 'instance')} of each path")
     if selection.steady:
         parts.append("steady instances only")
     if selection.time is not None:

@@ -200,9 +200,12 @@ def _na() -> Any:
 
 def row_name(view: str, record: Record) -> str:
     """What stands in the first column."""
-    if view in ("names", "kernels"):
-        name = qualified(record)
-        return f"{name} > {printable(record['kernel'])}" if view == "kernels" else name
+    if view == "names":
+        return qualified(record)
+    if view == "kernels":
+        known = record["style"] or record["name"]
+        name = qualified(record) if known else "(outside)"
+        return f"{name} > {printable(record['kernel'])}"
     if view in ("ops", "torch"):
         return printable(record["name"])
     path = printable_path(record["path"])
@@ -246,6 +249,7 @@ class Ranges:
         self.sides = _by_path(report)
         self.footnotes: dict[str, int] = {}
         self.torch_only = self._torch_only()
+        self.depth = {} if report.sort else self._depths()
 
     def grid(self) -> Grid:
         body: list[Row] = []
@@ -277,15 +281,14 @@ class Ranges:
         return Row(f"process {pid}", ("",) * len(self._columns()), tone="head")
 
     def _row(self, record: Record, *, deeper: bool) -> Row:
-        flat = bool(self.report.sort)
-        name = row_name("ranges", record) if flat else qualified(record)
+        depth, above = self.depth.get((record["pid"], record["path"]), (0, 0))
+        name = row_name("ranges", record | {"path": record["path"][above:]})
         cells = self._gpu_cells(record) if self.gpu else _cpu_cells(record)
         note = ""
         if self.joined:
             torch, note = self._torch_cells(record)
             cells += torch
-        depth = 0 if flat else len(record["path"]) - 1 + deeper
-        return Row(name, cells, depth, _tail(record), "warn" if note else "")
+        return Row(name, cells, depth + deeper, _tail(record), "warn" if note else "")
 
     def _gpu_cells(self, record: Record) -> tuple[str, ...]:
         whole = self.report.ledger.gpu_ns if self.report.ledger else 0
@@ -308,6 +311,22 @@ class Ranges:
             note,
         )
         return cells, note
+
+    def _depths(self) -> dict[tuple[int, tuple[str, ...]], tuple[int, int]]:
+        """Indentation of each row, and how many names of its path the rows above already show.
+
+        A filter or ``--top`` may leave a range without its parent: then its row spells the gap.
+        """
+        found: dict[tuple[int, tuple[str, ...]], tuple[int, int]] = {}
+        shown = {(row["pid"], row["path"]) for row in self.rows}
+        for row in self.rows:
+            pid, path = row["pid"], row["path"]
+            above = len(path) - 1
+            while above and (pid, path[:above]) not in shown:
+                above -= 1
+            parent = found.get((pid, path[:above]), (-1, 0))
+            found[pid, path] = (parent[0] + 1 if above else 0, above)
+        return found
 
     def _torch_only(self) -> list[str]:
         return [

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The page names this many paths whose first instance stands out.
 MAX_WARM_UP = 3
+#: Code of the notes by which ``harness.select`` says what it left out.
+SELECTION = "selection"
 
 
 def page(report: Report) -> Page:
@@ -34,6 +36,7 @@ def page(report: Report) -> Page:
             section
             for section in (
                 _no_rows(report),
+                _left_out(report),
                 _no_gpu(report),
                 _workload(report),
                 _ledger_section(report.ledger),
@@ -68,6 +71,11 @@ def _no_rows(report: Report) -> Section | None:
     selected = " is left by the filter" if report.selection else " was recorded"
     row = {"ops": "GPU op", "torch": "operator"}.get(report.view, "range")
     return Section(f"No {row}{selected}.")
+
+
+def _left_out(report: Report) -> Section | None:
+    lines = tuple(printable(w.message) for w in report.warnings if w.code == SELECTION)
+    return Section("Selection", lines) if lines else None
 
 
 def _no_gpu(report: Report) -> Section | None:
@@ -175,6 +183,8 @@ def warnings_section(warnings: tuple[Warning_, ...], *, of: str = "") -> Section
     """Each warning with its hint below."""
     lines: list[str] = []
     for warning in warnings:
+        if warning.code == SELECTION:
+            continue
         lines.append(f"{printable(warning.message)} [{warning.code}]")
         if warning.hint:
             lines.append(f"  {printable(warning.hint)}")

@@ -653,3 +653,82 @@ def test_strangers_recordings(file: Path, report: Command) -> None:
     assert own + ledger["outside_ns"] + ledger["unlinked_ns"] == ledger["gpu_ns"]
     if not found["rows"]:
         assert "No range was recorded." in out
+
+
+# Filters.
+
+
+def ledger_and_rows(report: Command, *args: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    code, out, _ = report(DATA / "train.sqlite", *args, "--format", "json")
+    assert code == 0
+    found = json.loads(out)
+    ledger = found["ledger"]
+    assert ledger["gpu_ns"] == (
+        ledger["attributed_ns"] + ledger["outside_ns"] + ledger["unlinked_ns"] + ledger["hidden_ns"]
+    )
+    assert ledger["attributed_ns"] == sum(row["self_gpu_ns"] for row in found["rows"])
+    return ledger, {" / ".join(row["path"]): row for row in found["rows"]}
+
+
+def test_skip_leaves_out_the_first_instances(report: Command) -> None:
+    ledger, rows = ledger_and_rows(report, "--skip", "3")
+    assert {row["instances"] for row in rows.values()} == {5}
+    # scenarios.py: 16 backward kernels and 3 sets a step; three of eight steps are left out.
+    assert (rows["step / backward"]["kernels"], rows["step / backward"]["memsets"]) == (80, 15)
+    assert ledger["hidden_ops"] == 120
+
+
+def test_a_range_filter_keeps_the_path_readable(report: Command) -> None:
+    _, out, _ = report(DATA / "train.sqlite", "--range", "^forw")
+    assert "\nstep / forward" in out
+    assert "Selected: ranges matching ^forw" in out
+    assert "hidden" in out
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--kernel", "gemm"],
+        ["--device", "0"],
+        ["--device", "7"],
+        ["--pid", "558"],
+        ["--pid", "1"],
+        ["--domain", ""],
+        ["--domain", "nope"],
+        ["--steady"],
+        ["--filter-time", "0:8.8s"],
+        ["--filter-time", "9s:"],
+        ["--skip", "100"],
+        ["--range", "backward", "--kernel", "gemm", "--skip", "1"],
+    ],
+)
+def test_the_ledger_balances_under_every_filter(args: list[str], report: Command) -> None:
+    ledger_and_rows(report, *args)
+    assert report(DATA / "train.sqlite", *args)[0] == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--range", "("], ["--kernel", "["], ["--filter-time", "5"], ["--filter-time", "x:y"],
+     ["--filter-time", "2s:1s"]],
+)  # fmt: skip
+def test_a_filter_that_does_not_parse(args: list[str], report: Command) -> None:
+    code, out, err = report(DATA / "train.sqlite", *args)
+    assert (code, out) == (2, "")
+    assert args[0] in err
+
+
+@pytest.mark.parametrize(
+    ("text", "window"),
+    [
+        ("1.5s:2s", (1_500_000_000, 2_000_000_000)),
+        (":100", (None, 100)),
+        ("0.1us:", (100, None)),
+        ("1.000000001s:9223372036s", (1_000_000_001, 9_223_372_036_000_000_000)),
+        (":", (None, None)),
+    ],
+)
+def test_times_of_a_filter(text: str, window: tuple[int | None, int | None]) -> None:
+    from harness.cli.filters import parse_window
+
+    assert parse_window(text) == window
