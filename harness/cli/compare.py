@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,8 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     from harness.comparison.build import Options
 
     threshold = options["threshold"] / 100
+    if not math.isfinite(threshold):
+        raise UsageProblem(f"--threshold {options['threshold']}: not a percentage")
     limit = gate.parse(options["fail_on"], threshold) if options["fail_on"] else None
     summary_file = _summary_file() if options["github"] else None
     asked = Options(
