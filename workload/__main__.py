@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -90,8 +91,8 @@ def command(**values: Any) -> int:
 
 def run(options: Options) -> int:
     """All phases in order; returns the exit code. stdout carries the results only."""
-    if options.json is not None and not options.json.parent.is_dir():
-        raise UsageProblem(f"--json: there is no folder {options.json.parent}")
+    if options.json is not None and not os.access(options.json.parent, os.W_OK):
+        raise UsageProblem(f"--json: there is no folder {options.json.parent} to write to")
     device = choose_device(options.device)
     tf32 = use_tf32(options, device)
     extension.load(device.type)
@@ -262,6 +263,9 @@ def main(argv: list[str] | None = None) -> int:
         if error.hint:
             print(f"  {error.hint}", file=sys.stderr)
         return int(error.exit_code)
+    except click.exceptions.Abort:
+        print("workload: interrupted", file=sys.stderr)
+        return 130
     except torch.OutOfMemoryError:
         print("workload: the GPU's memory is too small for this shape; try --shape 8192x1024",
               file=sys.stderr)  # fmt: skip

@@ -96,7 +96,13 @@ def build(flavour: Flavour) -> Path:
     """The shared library for ``flavour``, built unless it is there."""
     source = find_source()
     folder = _build_folder(source, flavour)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HarnessError(
+            f"the operator's build folder {folder} cannot be made: {error.strerror}",
+            hint="Set TORCH_EXTENSIONS_DIR to a folder you can write to.",
+        ) from error
     library, stamp = folder / f"{LIBRARY}.so", folder / "complete"
     with _exclusive(folder / "harness.lock"):
         # The stamp, not the library: a linker that was killed leaves half a file.
@@ -202,9 +208,14 @@ def _ninja_on_path() -> Iterator[None]:
 
 
 def first_error(log: str) -> str:
-    """The compiler's first error line in a build log, or its last line if none looks like one."""
+    """The compiler's first error line in a build log.
+
+    Without one it is the last line of ninja's output, or the first of torch's own refusals (such as
+    an nvcc of another CUDA version than torch's).
+    """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
-    for line in lines:
-        if re.search(r"\b(fatal )?error\b[: ]", line) and not line.startswith("Error building"):
+    built = bool(lines) and lines[0].startswith("Error building")
+    for line in lines[built:]:
+        if re.search(r"\b(fatal )?error\b[: ]", line):
             return line
-    return lines[-1] if lines else "no output"
+    return lines[-1 if built else 0] if lines else "no output"

@@ -67,15 +67,27 @@ def _cpu_name() -> str:
     return platform.processor() or platform.machine()
 
 
+#: Tensors alive at once at the worst moment: inputs, one h for each spelling, eager temporaries.
+TENSORS_ALIVE = 12
+
+
 def default_shape(device: torch.device, itemsize: int) -> tuple[int, int]:
     """(rows, dim) whose tensors the caches cannot hold.
 
-    On a GPU each tensor is at least 8 times the L2, so that the byte model is about DRAM. On a
-    CPU it is 16 MiB in fp32 with a small ``dim``, so that the gemm takes no minutes.
+    On a GPU each tensor is at least 8 times the L2, so that the byte model is about DRAM, unless
+    its free memory holds no dozen of them. On a CPU it is 16 MiB in fp32 with a small ``dim``, so
+    that the gemm takes no minutes.
     """
     if device.type != "cuda":
         return 65536, 64
-    dim = 1024
-    needed = 8 * torch.cuda.get_device_properties(device).L2_cache_size
-    rows = -(-needed // (dim * itemsize))
-    return 1 << (rows - 1).bit_length(), dim
+    l2 = torch.cuda.get_device_properties(device).L2_cache_size
+    return fitting_shape(l2, torch.cuda.mem_get_info(device)[0], itemsize)
+
+
+def fitting_shape(l2: int, free: int, itemsize: int, dim: int = 1024) -> tuple[int, int]:
+    """The smallest power of two of rows with 8 x ``l2`` bytes, halved until ``free`` bytes do."""
+    row = dim * itemsize
+    rows = 1 << (-(-8 * l2 // row) - 1).bit_length()
+    while rows > 1 and TENSORS_ALIVE * rows * row > free:
+        rows //= 2
+    return rows, dim

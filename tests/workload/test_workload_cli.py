@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from workload import blocks, extension  # noqa: E402
+from workload import blocks, extension, machine  # noqa: E402
 from workload.__main__ import main  # noqa: E402
 
 SMALL = ["--device", "cpu", "--shape", "257x32", "--runs", "3", "--warmups", "1"]
@@ -154,6 +154,16 @@ def test_no_compiler_is_exit_4(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_build_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    done = run_module(file)
+    assert done.returncode == 3
+    assert f"{file}" in done.stderr
+    assert "TORCH_EXTENSIONS_DIR" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_failed_build_shows_the_first_error_and_the_log(tmp_path: Path) -> None:
     compiler = tmp_path / "broken-c++"
     compiler.write_text(
@@ -176,12 +186,30 @@ def test_a_failed_build_shows_the_first_error_and_the_log(tmp_path: Path) -> Non
         ("Error building extension 'x': [1/2] c++\na.cu(3): error: bad\nb: error: later",
          "a.cu(3): error: bad"),
         ("a.h:1:10: fatal error: b.h: No such file", "a.h:1:10: fatal error: b.h: No such file"),
-        ("nothing known\nlast words\n", "last words"),
+        ("Error building extension 'x'\nnothing known\nlast words\n", "last words"),
+        ("\nThe CUDA version (12) mismatches\nPlease", "The CUDA version (12) mismatches"),
         ("", "no output"),
     ],
 )  # fmt: skip
 def test_first_error(log: str, first: str) -> None:
     assert extension.first_error(log) == first
+
+
+@pytest.mark.parametrize(
+    ("l2", "free", "itemsize", "rows"),
+    [
+        (60 << 20, 139 << 30, 4, 131072),  # an H200: 480 MiB needed, 512 taken
+        (50 << 20, 80 << 30, 4, 131072),  # 400 MiB needed
+        (32 << 20, 80 << 30, 4, 65536),  # 256 MiB needed, exactly
+        (60 << 20, 139 << 30, 2, 262144),
+        (96 << 20, 8 << 30, 4, 131072),  # 768 MiB wanted, a dozen of 512 MiB fit
+        (4 << 20, 1 << 30, 4, 8192),
+    ],
+)
+def test_the_default_shape_is_eight_times_the_l2_where_that_fits(
+    l2: int, free: int, itemsize: int, rows: int
+) -> None:
+    assert machine.fitting_shape(l2, free, itemsize) == (rows, 1024)
 
 
 def test_builds_of_other_sources_and_devices_have_other_folders(
