@@ -17,7 +17,7 @@ import click
 import torch
 
 from harness.errors import ExitCode, HarnessError, ToolMissing, UsageProblem
-from workload import blocks, extension, machine
+from workload import blocks, extension, machine, printing
 from workload.blocks import DTYPES, Block, Setting, Spelling
 from workload.check import Check, check
 from workload.timing import Timing, measure
@@ -36,7 +36,7 @@ class Options:
     compiled: bool
     runs: int
     warmups: int
-    extra_elements: float
+    extra_elements: float | None
     json: Path | None
 
 
@@ -71,9 +71,8 @@ def parse_shape(_ctx: click.Context, _param: click.Parameter, text: str | None) 
 @click.option(
     "--extra-elements",
     type=click.FloatRange(0),
-    default=0.0,
     metavar="PCT",
-    help="Plant a change: PCT % more elements in the fused block's chain.",
+    help="Plant a change: PCT % more elements in the fused block's chain (0: its baseline).",
 )
 @click.option(
     "--json",
@@ -97,41 +96,12 @@ def run(options: Options) -> int:
     tf32 = use_tf32(options, device)
     extension.load(device.type)
     dtype = DTYPES[options.dtype]
-    setting = Setting(
-        options.shape or machine.default_shape(device, dtype.itemsize),
-        device,
-        dtype,
-        options.extra_elements,
-    )
+    shape = options.shape or machine.default_shape(device, dtype.itemsize)
+    setting = Setting(shape, device, dtype, options.extra_elements)
     found = machine.facts(device)
-    print_setting(found, setting, options.dtype, tf32)
-
-    spellings: dict[str, Spelling] = {"eager": blocks.eager_chain, "fused": blocks.fused_chain}
-    if options.compiled:
-        spellings["compiled"] = blocks.compiled_chain()
+    printing.show_setting(found, setting, options.dtype, tf32)
     with torch.no_grad():
-        data = blocks.make_data(setting)
-        made = blocks.make_blocks(setting, data, spellings)
-        h = data.linear(data.x)
-        residual = data.residual[: setting.shape[0]]
-        checks = [
-            check(name, chain, h, residual) for name, chain in spellings.items() if name != "eager"
-        ]
-        print_checks(checks)
-        timings = measure(
-            works(made, data.x, h), device, warmups=options.warmups, runs=options.runs
-        )
-        print_timings(timings, setting, made)
-        model = byte_model(timings, made)
-        print(
-            f"\nbyte model: eager moves {blocks.EAGER_MOVES} values an element, fused "
-            f"{blocks.FUSED_MOVES}\n  predicted eager/fused chain {model['predicted_ratio']:.2f}"
-            f"   measured {model['measured_ratio']:.2f}"
-        )
-        if device.type != "cuda":
-            print("  (it is about memory; on a CPU the arithmetic counts as well)")
-        ranges_phase(made, data.x, device, options.runs)
-
+        checks, timings, model = measure_all(setting, options)
     passed = all(one.passed for one in checks)
     if options.json is not None:
         results = {
@@ -144,16 +114,35 @@ def run(options: Options) -> int:
             "extra_rows": setting.extra_rows,
             "seed": blocks.SEED,
             "checks": [one.as_dict() for one in checks],
-            "timings": {
-                name: {"median_ns": one.median, "samples_ns": list(one.samples)}
-                for name, one in timings.items()
-            },
+            "timings": {name: one.as_dict() for name, one in timings.items()},
             "byte_model": model,
             "passed": passed,
         }
         options.json.write_text(json.dumps(results, indent=1) + "\n")
     print("\nPASS" if passed else "\nFAIL")
     return int(ExitCode.OK if passed else ExitCode.FAILED)
+
+
+def measure_all(
+    setting: Setting, options: Options
+) -> tuple[list[Check], dict[str, Timing], dict[str, float]]:
+    """Check, time and run in ranges, printing each as it is known."""
+    spellings: dict[str, Spelling] = {"eager": blocks.eager_chain, "fused": blocks.fused_chain}
+    if options.compiled:
+        spellings["compiled"] = blocks.compiled_chain()
+    data = blocks.make_data(setting)
+    made = blocks.make_blocks(setting, data, spellings)
+    h, residual = data.linear(data.x), data.residual[: setting.shape[0]]
+    checks = [check(name, spellings[name], h, residual) for name in spellings if name != "eager"]
+    printing.show_checks(checks)
+    timings = measure(
+        works(made, data.x, h), setting.device, warmups=options.warmups, runs=options.runs
+    )
+    printing.show_timings(timings, setting, made)
+    model = byte_model(timings, made)
+    printing.show_model(model, setting)
+    ranges_phase(made, data.x, setting.device, options.runs)
+    return checks, timings, model
 
 
 def choose_device(wanted: str) -> torch.device:
@@ -214,41 +203,6 @@ def ranges_phase(made: list[Block], x: torch.Tensor, device: torch.device, runs:
             block.run_in_ranges(x)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def print_setting(found: dict[str, Any], setting: Setting, dtype: str, tf32: bool) -> None:
-    rows, dim = setting.shape
-    print("\n".join(machine.lines(found)))
-    print(
-        f"{'shape':<10} {rows} x {dim} {dtype}{' with TF32' if tf32 else ''}, "
-        f"{setting.tensor_bytes / machine.MIB:.2f} MiB a tensor"
-    )
-    if setting.extra_rows:
-        print(f"{'planted':<10} {setting.extra_rows} more rows in fused-block's chain "
-              f"(+{100 * setting.extra_rows / rows:.3f} %)")  # fmt: skip
-
-
-def print_checks(checks: list[Check]) -> None:
-    for one in checks:
-        print(f"\n{one.name} against {one.reference} (rtol {one.rtol:g}, atol {one.atol:g})")
-        print(f"  outside {one.outside} of {one.elements}, worst difference {one.worst:.3g}")
-        if one.first_position is not None:
-            print(f"  first at {one.first_position}: expected {one.first_expected:.9g}, "
-                  f"got {one.first_actual:.9g}")  # fmt: skip
-        print(f"  on the clamp: {one.at_low} low, {one.at_high} high")
-        print(f"  from float64: {one.name} {one.worst_from_float64:.3g}, "
-              f"eager {one.eager_worst_from_float64:.3g}")  # fmt: skip
-
-
-def print_timings(timings: dict[str, Timing], setting: Setting, made: list[Block]) -> None:
-    moved = {block.name.replace("-block", "-chain"): block.moves * block.elements for block in made}
-    moved["copy"] = 2 * setting.shape[0] * setting.shape[1]
-    print(f"\n{'median of ' + str(len(timings['copy'].samples)):<16} {'us':>10} {'GB/s':>8}")
-    for name, one in timings.items():
-        rate = ""
-        if name in moved:
-            rate = f"{moved[name] * setting.dtype.itemsize / max(one.median, 1):.0f}"
-        print(f"{name:<16} {one.median / 1000:>10.1f} {rate:>8}".rstrip())
 
 
 def main(argv: list[str] | None = None) -> int:

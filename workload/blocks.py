@@ -38,11 +38,13 @@ class Setting:
     shape: tuple[int, int]
     device: torch.device
     dtype: torch.dtype
-    extra_percent: float = 0.0  # more elements in the fused block's chain: a planted change
+    #: More elements in the fused block's chain: a planted change. 0 is its baseline, which has the
+    #: same memory layout; None is the block as users would write it.
+    extra_percent: float | None = None
 
     @property
     def extra_rows(self) -> int:
-        return math.ceil(self.shape[0] * self.extra_percent / 100)
+        return math.ceil(self.shape[0] * (self.extra_percent or 0.0) / 100)
 
     @property
     def tensor_bytes(self) -> int:
@@ -124,7 +126,7 @@ def make_blocks(setting: Setting, data: Data, spellings: dict[str, Spelling]) ->
         )
         for name, chain in spellings.items()
     ]
-    if setting.extra_rows:
+    if setting.extra_percent is not None:
         planted = _planted_block(setting, data, spellings["fused"])
         blocks = [planted if block.name == planted.name else block for block in blocks]
     return blocks

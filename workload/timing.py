@@ -24,6 +24,9 @@ class Timing:
     def median(self) -> int:
         return round(statistics.median(self.samples))
 
+    def as_dict(self) -> dict[str, Any]:
+        return {"median_ns": self.median, "samples_ns": list(self.samples)}
+
 
 def measure(
     works: Mapping[str, Work], device: torch.device, *, warmups: int, runs: int
