@@ -61,14 +61,14 @@ def read(path: str | Path) -> Trace:
 
 
 def _trace(file: EventFile, columns: Columns) -> Trace:
-    tables = {name: columns.table(name) for name in ("gpu", "launches", "ranges", "links", "nodes")}
+    tables = {name: columns.table(name) for name in TABLES}
     doubled = _clean(tables)
     threads, thread_of = _threads(columns, tables)
     launches = _launch_frame(tables["launches"], threads, thread_of)
     ops = _op_frame(columns, tables["gpu"], launches, threads)
-    links = _link_frame(tables, threads, thread_of)
-    engine = thread_of[sorted(columns.engine_rows)] if columns.engine_rows else np.empty(0, int)
-    threads["autograd"] = link.autograd_threads(threads, links, engine[engine >= 0])
+    links = _link_frame(tables, threads, thread_of, columns.last)
+    engine = thread_of[tables["nodes"]["row"]]
+    threads["autograd"] = link.autograd_threads(threads, links, engine)
     trace = Trace(
         source=read_source(file, columns),
         threads=frame(THREAD_COLUMNS, dict(threads)),
@@ -108,18 +108,14 @@ def _only(table: dict[str, Int64], keep: Any) -> dict[str, Int64]:
 
 def _threads(columns: Columns, tables: dict[str, dict[str, Int64]]) -> tuple[pd.DataFrame, Int64]:
     """The frame of CPU threads, and the thread of each row code (-1: not a CPU thread)."""
-    used = [tables[name]["row"] for name in ("ranges", "launches", "links")]
-    codes = np.unique(np.concatenate([*used, np.array(sorted(columns.engine_rows), np.int64)]))
+    used = [tables[n]["row"] for n in ("ranges", "launches", "links", "operators", "nodes")]
+    codes = np.unique(np.concatenate(used))
     keys = list(columns.rows)
     rows = [(identity(keys[code][0]), identity(keys[code][1])) for code in codes]
-    places: dict[tuple[int, int], int] = {}
-    names: list[str] = []
+    places = {row: place for place, row in enumerate(sorted(set(rows)))}
+    names = [""] * len(places)
     thread_of = np.full(len(keys), -1, np.int64)
-    for code, row in zip(codes, rows, strict=True):
-        place = places.setdefault(row, len(places))
-        if place == len(names):
-            names.append("")
-        thread_of[code] = place
+    thread_of[codes] = [places[row] for row in rows]
     # Metadata may spell the same thread differently: "7" and 7.
     for code, name in columns.row_names.items():
         place = places.get((identity(keys[code][0]), identity(keys[code][1])), -1)
@@ -217,20 +213,21 @@ def _range_frame(columns: Columns, table: dict[str, Int64], thread_of: Int64) ->
 def _link_frame(
     tables: dict[str, dict[str, Int64]], threads: pd.DataFrame, thread_of: Int64, last: int
 ) -> pd.DataFrame:
-    links, operators = tables["links"], tables["operators"]
+    links = tables["links"]
     thread = thread_of[links["row"]]
     process = threads["process"].to_numpy()[thread]
-    start = operators["start"]
     return link.forward_links(
         pd.DataFrame({**links, "thread": thread, "process": process}),
-        pd.DataFrame(
-            {
-                "thread": thread_of[operators["row"]],
-                "start": start,
-                "end": start + _lengths(operators),
-            }
-        ),
+        _intervals(tables["operators"], thread_of),
+        _intervals(tables["nodes"], thread_of),
         last,
+    )
+
+
+def _intervals(table: dict[str, Int64], thread_of: Int64) -> pd.DataFrame:
+    start = table["start"]
+    return pd.DataFrame(
+        {"thread": thread_of[table["row"]], "start": start, "end": start + _lengths(table)}
     )
 
 

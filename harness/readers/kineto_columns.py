@@ -73,7 +73,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "ranges": ("row", "start", "length", "name", "external", "finished"),
     "links": ("row", "start", "id", "forward"),
     "operators": ("row", "start", "length"),  # those in which a backward link ends
-    "nodes": ("row", "start", "length"),
+    "nodes": ("row", "start", "length"),  # the autograd engine's own
 }
 TABLES = tuple(_COLUMNS)
 
@@ -103,7 +103,6 @@ class Columns:
     rows: Index = field(default_factory=Index)
     names: Index = field(default_factory=Index)
     row_names: dict[int, str] = field(default_factory=dict)  # from thread_name metadata
-    engine_rows: set[int] = field(default_factory=set)  # rows where autograd evaluated a node
     events: int = 0
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
@@ -135,8 +134,10 @@ class Columns:
         self._add_gpu(routed(_GPU))
         self._add_launches(routed(_LAUNCH))
         self._add_ranges(routed(_RANGE))
-        self._add_links(routed(_LINK))
-        self._add_nodes(routed(_OPERATOR))
+        links, operators = routed(_LINK), routed(_OPERATOR)
+        self._add_links(links)
+        self._add_linked(links, operators)
+        self._add_nodes(operators)
         for event in routed(_OTHER):
             self._note(event)
 
@@ -172,18 +173,36 @@ class Columns:
             }
             self._keep("links", part)
 
+    def _add_linked(self, links: list[Event], operators: list[Event]) -> None:
+        """Keep the operators in which backward links end: they begin at the same moment.
+
+        Kineto writes the link right after its operator, so the two are in one list of events or in
+        neighbouring ones.
+        """
+        moments = {link.ts for link in links if link.ph == "f"}
+        wanted = moments | self._moments
+        near = operators + self._operators if wanted else []
+        self._moments, self._operators = moments, operators
+        self._keep_intervals("operators", [event for event in near if event.ts in wanted])
+
     def _add_nodes(self, operators: list[Event]) -> None:
-        """The intervals in which the autograd engine evaluated a node."""
+        """Keep the intervals in which the autograd engine evaluated a node."""
         names = [event.name for event in operators]
-        at = [i for i, name in enumerate(names) if type(name) is str and name.startswith(_ENGINE)]
-        if at:
+        found = [
+            operators[i]
+            for i, name in enumerate(names)
+            if type(name) is str and name.startswith(_ENGINE)
+        ]
+        self._keep_intervals("nodes", found)
+
+    def _keep_intervals(self, table: str, events: list[Event]) -> None:
+        if events:
             part = {
-                "row": self.rows.codes([(operators[i].pid, operators[i].tid) for i in at]),
-                "start": to_ns([operators[i].ts for i in at]),
-                "length": to_ns([operators[i].dur for i in at]),
+                "row": self.rows.codes([(e.pid, e.tid) for e in events]),
+                "start": to_ns([e.ts for e in events]),
+                "length": to_ns([e.dur for e in events]),
             }
-            self.engine_rows.update(part["row"].tolist())
-            self._keep("nodes", part)
+            self._keep(table, part)
 
     def _timed(self, events: list[Event], args: list[Args]) -> dict[str, Int64]:
         external = [a.external if a.external_2020 == -1 else a.external_2020 for a in args]

@@ -76,15 +76,19 @@ def first_launches(launches: pd.DataFrame) -> pd.DataFrame:
     return order.drop_duplicates(["process", "correlation"]).sort_index()
 
 
-def forward_links(links: pd.DataFrame, operators: pd.DataFrame, last: int) -> pd.DataFrame:
+def forward_links(
+    links: pd.DataFrame, operators: pd.DataFrame, nodes: pd.DataFrame, last: int
+) -> pd.DataFrame:
     """Pairs of a forward and a backward moment, by (process, id): columns of FORWARD_LINK_COLUMNS.
 
-    The backward part lasts as long as the operator that begins where the link ends or, where the
-    file has no such operator, up to ``last``.
+    The backward part lasts as long as the engine evaluated the node that the link ends in, which
+    includes adding up the gradients it made; without such a row as long as the operator that
+    begins where the link ends; without either up to ``last``.
 
     Args:
         links: columns process, thread, start, id, forward.
         operators: columns thread, start, end.
+        nodes: columns thread, start, end of the engine's rows.
     """
     keys = ["process", "id"]
     ends = links.drop_duplicates([*keys, "forward"])
@@ -95,18 +99,38 @@ def forward_links(links: pd.DataFrame, operators: pd.DataFrame, last: int) -> pd
         columns={"thread": "backward_thread", "start": "backward_time"}
     )
     pairs = forward.merge(backward, on=keys)
-    place = ["backward_thread", "backward_time"]
-    nodes = operators.rename(columns={"thread": place[0], "start": place[1], "end": "backward_end"})
-    # Nullable integers: where some are missing, plain ones would become doubles and lose digits.
-    ended = nodes.groupby(place)["backward_end"].max().astype("Int64").reset_index()
-    pairs = pairs.merge(ended, "left", on=place)
-    pairs["backward_end"] = pairs["backward_end"].fillna(last).astype(np.int64)
-    return pairs
+    thread = pairs["backward_thread"].to_numpy(np.int64)
+    time = pairs["backward_time"].to_numpy(np.int64)
+    end = np.full(len(pairs), last, np.int64)
+    for rows, must_begin_there in ((operators, True), (nodes, False)):
+        begun, until = _latest(rows, thread, time)
+        inside = (begun == time) if must_begin_there else (begun <= time)
+        end = np.where(inside & (time <= until), until, end)
+    return pairs.assign(backward_end=end)
 
 
-def autograd_threads(
-    threads: pd.DataFrame, links: pd.DataFrame, engine: npt.NDArray[np.intp]
-) -> Bools:
+def _latest(rows: pd.DataFrame, thread: Int64, time: Int64) -> tuple[Int64, Int64]:
+    """Start and end of the last of ``rows`` on each thread to begin by a time (the longest of
+    equals); an empty interval in the past where there is none."""
+    never = np.iinfo(np.int64).min
+    if rows.empty:
+        return np.full(len(time), never), np.full(len(time), never)
+    rows = rows.sort_values(["thread", "start", "end"], kind="stable")
+    start, end = rows["start"].to_numpy(np.int64), rows["end"].to_numpy(np.int64)
+    bounds = np.searchsorted(rows["thread"].to_numpy(), [thread, thread + 1])
+    begun = np.full(len(time), never)
+    until = np.full(len(time), never)
+    for one in np.unique(thread):
+        asked = np.flatnonzero(thread == one)
+        low, high = bounds[:, asked[0]]
+        place = low + np.searchsorted(start[low:high], time[asked], side="right") - 1
+        found = place >= low
+        begun[asked[found]] = start[place[found]]
+        until[asked[found]] = end[place[found]]
+    return begun, until
+
+
+def autograd_threads(threads: pd.DataFrame, links: pd.DataFrame, engine: Int64) -> Bools:
     """Which threads run PyTorch's backward for others.
 
     By name (``pt_autograd_*``), or because ``fwdbwd`` links from other threads end there. Traces
@@ -115,7 +139,7 @@ def autograd_threads(
     needs no rule.
 
     Args:
-        engine: rows of ``threads`` where the engine evaluated nodes.
+        engine: rows of ``threads`` where the engine evaluated nodes; they may repeat.
     """
     named = threads["name"].str.contains("pt_autograd", regex=False).to_numpy(bool)
     helper = (threads["tid"] != threads["pid"]).to_numpy(bool)

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from harness.readers import kineto
+from harness.readers import kineto, kineto_events
 from harness.trace import GPU_OP_COLUMNS, LAUNCH_COLUMNS, RANGE_COLUMNS, THREAD_COLUMNS, Trace
 
 H200 = Path(__file__).parent.parent / "data" / "h200"
@@ -137,17 +137,30 @@ def test_the_autograd_thread_is_found_and_named() -> None:
 
 
 def test_forward_links_join_the_two_ends_of_each_fwdbwd_flow() -> None:
-    events = of(recorded("train"), "fwdbwd")
-    forward = {e["id"]: (e["tid"], e["start"]) for e in events if e["ph"] == "s"}
-    backward = {e["id"]: (e["tid"], e["start"]) for e in events if e["ph"] == "f"}
+    events = recorded("train")
+    flows = of(events, "fwdbwd")
+    forward = {e["id"]: (e["tid"], e["start"]) for e in flows if e["ph"] == "s"}
+    backward = {e["id"]: (e["tid"], e["start"]) for e in flows if e["ph"] == "f"}
+    nodes = [e for e in of(events, "cpu_op") if e["name"].startswith("autograd::engine::evaluate")]
+
+    def end_of_node(tid: int, time: int) -> int:
+        [node] = [e for e in nodes if e["tid"] == tid and e["start"] <= time <= e["end"]]
+        return int(node["end"])
+
     trace = kineto.read(H200 / "train.trace.json.gz")
     links, tid = trace.forward_links, trace.threads["tid"]
     got = {
-        ((tid[ft], ftime), (tid[bt], btime))
-        for ft, ftime, bt, btime in links.itertuples(index=False)
+        ((tid[ft], ftime), (tid[bt], btime), end)
+        for ft, ftime, bt, btime, end in links.itertuples(index=False)
     }
-    assert got == {(forward[i], backward[i]) for i in forward}
+    assert got == {(forward[i], backward[i], end_of_node(*backward[i])) for i in forward}
     assert len(links) == 80
+
+
+def test_links_find_their_operators_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kineto.read(H200 / "train.trace.json.gz").forward_links
+    monkeypatch.setattr(kineto_events, "CHUNK", 1500)  # about one event
+    assert kineto.read(H200 / "train.trace.json.gz").forward_links.equals(whole)
 
 
 def brute_force_paths(events: list[dict[str, Any]]) -> dict[tuple[str, ...], list[int]]:

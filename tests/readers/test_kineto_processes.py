@@ -149,6 +149,19 @@ def test_link_ids_are_per_process(read: Any) -> None:
     assert times == [[10000, 20000], [30000, 40000]]
 
 
+def test_a_link_lasts_as_long_as_its_node_its_operator_or_the_recording(read: Any) -> None:
+    node = {"ph": "X", "cat": "cpu_op", "name": "AddBackward0", "pid": 1, "tid": 2, "ts": 20.25}
+    engine = node | {"name": "autograd::engine::evaluate_function: MulBackward0"}
+    trace = read(
+        *(node | {"dur": 8.5}, node | {"dur": 1, "name": "aten::add"}),
+        *(link("s", 1, 1, 1, 1), link("f", 1, 2, 20.25, 1)),
+        *(engine | {"ts": 31, "dur": 5}, node | {"ts": 32, "dur": 2}),
+        *(link("s", 1, 1, 2, 2), link("f", 1, 2, 32, 2)),
+        *(link("s", 1, 1, 2, 3), link("f", 1, 2, 40, 3), annotation(1, 1, 0, 90)),
+    )
+    assert trace.forward_links["backward_end"].tolist() == [28750, 36000, 90000]
+
+
 def test_a_thread_named_pt_autograd_is_one_whatever_it_is_called_later(read: Any) -> None:
     trace = read(
         *(thread_name(1, 2, "thread 2 (pt_autograd_0)"), thread_name(1, 2, "thread 2 (python)")),
