@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
-from harness.comparison.explain import blame_nested, explain, summarise
+from harness.comparison.explain import blame_nested, explain, other_count, summarise
 from harness.comparison.result import Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
@@ -48,7 +48,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
     rows = [_row(key, base, new, pairs.get(key), found.get(key), options, blocked) for key in keys]
     kept = [row for row in rows if row is not None]
     if not kept:
-        raise UnreadableReport(_nothing(base, new, options), hint=_nothing_hint(options))
+        raise UnreadableReport(_nothing(base, new, options), hint=_nothing_hint(base, new, options))
     kept.sort(key=lambda row: -abs(row.change_ns))
     kept = blame_nested(kept)
     return Comparison(
@@ -88,7 +88,6 @@ def _row(
     if blocked:
         names = ", ".join(fact.name for fact in blocked)
         verdict = Verdict("unsure", f"not comparable: {names} (--force compares anyway)")
-    explanation = () if key.kernel else explain(key, base, new, base_ns, found.ratio)
     return replace(
         row,
         ratio=found.ratio,
@@ -99,8 +98,17 @@ def _row(
         p_rank=_number(found.p_rank),
         verdict=verdict.word,
         reason=verdict.reason,
-        explanation=explanation if verdict.word in ("faster", "slower", "unsure") else (),
+        explanation=() if key.kernel else _explanation(key, base, new, base_ns, verdict.word),
     )
+
+
+def _explanation(
+    key: Key, base: Side, new: Side, base_ns: float | None, verdict: str
+) -> tuple[str, ...]:
+    if verdict == "same":
+        # As many ns an instance, but how many instances?
+        return other_count(base.instances(key), new.instances(key))
+    return explain(key, base, new, base_ns)
 
 
 def _bare_row(key: Key, base: Side, new: Side, a: Sample | None, b: Sample | None) -> Row:
@@ -170,10 +178,10 @@ def _nothing(base: Side, new: Side, options: Options) -> str:
     return f"{where}: no range of either has any {options.measure.upper()} time, nothing to compare"
 
 
-def _nothing_hint(options: Options) -> str:
-    if options.measure == "gpu":
+def _nothing_hint(base: Side, new: Side, options: Options) -> str:
+    if options.measure == "gpu" and (base.keys() or new.keys()):
         return "Without GPU work (a run on the CPU), --measure cpu compares the ranges' own time."
-    return "Record with NVTX ranges, e.g. harness.range."
+    return "Record with NVTX ranges: harness.range, torch.cuda.nvtx or the nvtx package."
 
 
 def _warnings(

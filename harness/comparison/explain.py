@@ -16,24 +16,24 @@ CHANGED = ("faster", "slower")
 _MOST = 0.5
 #: Idle time is worth a word when it grew or shrank by this part of the range's GPU time.
 _IDLE_SHARE = 0.1
+#: Instance counts further apart than this are in the sentence.
+_COUNT_CHANGE = 0.05
 #: Ranges named in the sentence before the rest is counted.
 _NAMED = 3
 
 Uses = Mapping[str, KernelUse]
 
 
-def explain(
-    key: Key, base: Side, new: Side, base_ns: float | None, ratio: float | None
-) -> tuple[str, ...]:
+def explain(key: Key, base: Side, new: Side, base_ns: float | None) -> tuple[str, ...]:
     """Phrases, most telling first: kernels replaced, launches added, kernels slower, idle,
-    instances. Empty when nothing stands out."""
+    instances. Empty when nothing stands out. ``base_ns`` is the GPU time of an instance."""
     old, now = base.kernel_use(key), new.kernel_use(key)
     found = _replaced(old, now) + _launches(old, now)
     if not found:
         found = _same_kernels(old, now)
-    if base_ns and ratio:
+    if base_ns:
         found += _idle(base.idle(key), new.idle(key), base_ns)
-    return tuple(found + _instances(base.instances(key), new.instances(key)))
+    return (*found, *other_count(base.instances(key), new.instances(key)))
 
 
 def _replaced(old: Uses, now: Uses) -> list[str]:
@@ -95,10 +95,11 @@ def _us(ns: float) -> str:
     return f"{ns / 1000:.1f} µs"
 
 
-def _instances(before: float, after: float) -> list[str]:
+def other_count(before: float, after: float) -> tuple[str, ...]:
+    """Says so when a capture has another number of instances than before."""
     if before == after or not before or not after:
-        return []
-    return [f"has {after:.4g} instances instead of {before:.4g}"]
+        return ()
+    return (f"has {after:.4g} instances instead of {before:.4g}",)
 
 
 def blame_nested(rows: Sequence[Row]) -> list[Row]:
@@ -130,8 +131,7 @@ def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) ->
     parts = [_headline(head, rows) for head in heads[:_NAMED]]
     if len(heads) > _NAMED:
         parts.append(f"{len(heads) - _NAMED} more changed")
-    missing = _coming_and_going(rows)
-    parts += missing
+    parts += _coming_and_going(rows) + _counts(rows)
     unsure = sum(row.verdict == "unsure" for row in rows)
     if not any(row.ratio for row in rows):
         parts.insert(0, "no range is on both sides")
@@ -200,3 +200,13 @@ def _coming_and_going(rows: Sequence[Row]) -> list[str]:
             more = f" and {len(names) - 2} more" if len(names) > 2 else ""
             parts.append(f"{', '.join(names[:2])}{more} {word}")
     return parts
+
+
+def _counts(rows: Sequence[Row]) -> list[str]:
+    """Outermost ranges that ran clearly more or less often: a change that no instance shows."""
+    told = []
+    for row in rows:
+        before, after = row.base_instances, row.new_instances
+        if len(row.path) == 1 and before and after and abs(after / before - 1) > _COUNT_CHANGE:
+            told.append(f"{_label(row)} {other_count(before, after)[0]}")
+    return told[:2]

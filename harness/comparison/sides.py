@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from harness.trace import Source, Warning_
 
 Floats = npt.NDArray[np.float64]
+
+#: ``aten::add, seq = 7, op_id = 42``: names under torch's emit_nvtx count calls, so that no two
+#: are alike. Sizes, which come after, tell calls apart that cost different times: they stay.
+_CALL_ID = re.compile(r", (?:seq|op_id) = \d+")
 
 #: From this many captures a side on, the capture is the unit.
 CAPTURES_AS_UNIT = 3
@@ -103,7 +109,7 @@ class Side:
 
 def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> Capture:
     """Reduce one attributed trace."""
-    instances = summarise.instances(found)
+    instances = _without_call_ids(summarise.instances(found))
     closed = instances[~instances["open"].astype(bool)]
     of_kernels = by == "kernels"
     values = _kernel_values(found) if of_kernels else _range_values(closed, MEASURES[measure])
@@ -115,6 +121,18 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
     )
+
+
+def _without_call_ids(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the counters that emit_nvtx puts into every name taken out of its paths."""
+    codes, paths = pd.factorize(frame["path"])
+    plain = [tuple(_CALL_ID.sub("", name) for name in path) for path in paths]
+    if all(map(operator.eq, plain, map(tuple, paths))):
+        return frame
+    places = {path: place for place, path in enumerate(dict.fromkeys(plain))}
+    column = np.empty(len(places), dtype=object)
+    column[:] = list(places)
+    return frame.assign(path=column[np.array([places[path] for path in plain])[codes]])
 
 
 def _groups(frame: pd.DataFrame, columns: Sequence[str]) -> tuple[npt.NDArray[Any], list[int]]:
@@ -147,7 +165,7 @@ def _range_values(closed: pd.DataFrame, column: str) -> dict[Key, Floats]:
 
 
 def _kernel_values(found: Attribution) -> dict[Key, Floats]:
-    ops = summarise.ops(found, names="demangled")
+    ops = _without_call_ids(summarise.ops(found, names="demangled"))
     ops = ops[(ops["kind"] == "kernel") & ops["rule"].isin(["thread", "autograd", "process"])]
     # An op knows its innermost path but not that path's domain or style.
     frame = ops.assign(domain="", style="")
@@ -163,7 +181,7 @@ def _kernel_use(found: Attribution, instances: pd.DataFrame) -> dict[Key, dict[s
     codes, first = _groups(instances, columns)
     counts = dict(zip(_keys(instances, columns, first), np.bincount(codes), strict=True))
     out: dict[Key, dict[str, KernelUse]] = {}
-    table = summarise.path_kernels(found, names="demangled")
+    table = _without_call_ids(summarise.path_kernels(found, names="demangled"))
     wanted = (table[name].tolist() for name in (*columns, "kernel", "kernels", "total_ns"))
     for path, domain, style, kernel, number, ns in zip(*wanted, strict=True):
         key = Key(tuple(path), str(domain), str(style))

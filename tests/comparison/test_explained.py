@@ -26,7 +26,7 @@ def side(uses: dict[str, tuple[float, float]], *, idle: float = 0.0, instances: 
 
 
 def why(old: Side, new: Side) -> tuple[str, ...]:
-    return explain(KEY, old, new, 1000.0, 1.1)
+    return explain(KEY, old, new, 1000.0)
 
 
 def test_replaced_kernels() -> None:
@@ -155,3 +155,8 @@ def test_blame_goes_to_the_nested_range_that_holds_most_of_the_change() -> None:
     assert told[1].explanation == ()
     # A nested range that moved the other way explains nothing.
     assert blame_nested([rows[0], row("a/b", "faster", 0.7, -90)])[0].explanation == ()
+
+
+def test_more_instances_are_told_although_each_costs_the_same() -> None:
+    rows = [row("a", "same", base_instances=10, new_instances=20), row("b", "same")]
+    assert summarise(rows, 0.01, ()).endswith("; a has 20 instances instead of 10")
