@@ -89,6 +89,8 @@ def command(quiet: bool, dry_run: bool, **options: object) -> int:
     refuse_existing(plan.target)
     _say(planning.describe(plan))
     run = session.new_run(plan, datetime.now().astimezone().isoformat(timespec="seconds"))
+    for warning in planning.warnings(run, os.environ):
+        _say(f"warning: {warning}")
     try:
         result = session.execute(plan, run, _say)
     except Stopped as stopped:

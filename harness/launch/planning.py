@@ -14,11 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
+from harness.doctor.traps import nvtx_records_nothing
 from harness.errors import UsageProblem
 from harness.launch import nsys as nsight
 from harness.launch.environment import Environment, allow_listed, full
 from harness.launch.isolation import prefix
 from harness.launch.pycommand import NotPython, PythonCommand, parse, runnable
+from harness.launch.rundir import Run
 from harness.launch.session import Plan, is_workload
 
 REPORTS = Path("reports")
@@ -193,6 +195,20 @@ def expand(name: str, environ: Mapping[str, str]) -> str:
         return environ[variable].replace("/", "-")
 
     return re.sub(r"%q\{(\w+)\}|%.?", replace, name)
+
+
+def warnings(run: Run, environ: Mapping[str, str]) -> list[str]:
+    """What will spoil this run, known before it starts."""
+    found: list[str] = []
+    nvtx, nsys = run.versions.get("nvtx"), run.versions.get("nsys")
+    if nvtx_records_nothing(nvtx, nsys):
+        found.append(
+            f"nvtx {nvtx} records no ranges under nsys {nsys}: "
+            'pip install "nvtx<0.2.12", or use nsys 2025 or newer'
+        )
+    if "NSYS_PROFILING_SESSION_ID" in environ:
+        found.append("harness itself runs under nsys: a second profiler records no kernels")
+    return found
 
 
 def describe(plan: Plan) -> str:

@@ -132,9 +132,14 @@ def _pump(child: subprocess.Popen[bytes], write: Callable[[bytes], None]) -> boo
 
 def _stop_tree(child: subprocess.Popen[bytes], own_group: bool) -> None:
     """SIGINT first, so that programs and nsys may clean up; then harder."""
+    others: list[int] = []
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        # nsys puts the program into a group of its own: find it while its parent still lives.
-        targets = [child.pid, *descendants(child.pid)]
+        # nsys puts the program into a group of its own. Once its parent is gone it is nobody's
+        # descendant any more, so those found in an earlier round are kept.
+        others += [pid for pid in descendants(child.pid) if pid not in others]
+        targets = [pid for pid in others if _alive(pid)]
+        if child.poll() is None:
+            targets.append(child.pid)
         if own_group:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signum)
@@ -144,7 +149,7 @@ def _stop_tree(child: subprocess.Popen[bytes], own_group: bool) -> None:
                     os.kill(pid, signum)
         deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
-            if child.poll() is not None and not any(_alive(pid) for pid in targets[1:]):
+            if child.poll() is not None and not any(_alive(pid) for pid in others):
                 return
             time.sleep(0.02)
 
