@@ -11,7 +11,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
-from itertools import repeat
+from itertools import compress, repeat
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "nodes": ("row", "start", "length"),  # the autograd engine's own
 }
 TABLES = tuple(_COLUMNS)
+_CAT, _NAME, _TS = attrgetter("cat"), attrgetter("name"), attrgetter("ts")
+_NEIGHBOURS = 100  # operators of one list that links in the next may end in
 
 
 class Index(dict[Any, int]):
@@ -90,6 +93,14 @@ class Index(dict[Any, int]):
             return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
         except TypeError:  # a list or an object where a text belongs
             return np.array([self[_hashable(value)] for value in values], np.int64)
+
+
+class _EngineNames(dict[Any, bool]):
+    """Operator name -> is it one of the autograd engine's own?"""
+
+    def __missing__(self, name: Any) -> bool:
+        self[name] = known = str(name).startswith(_ENGINE)
+        return known
 
 
 @dataclass
@@ -107,6 +118,7 @@ class Columns:
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
     last: int = MISSING
+    _engine: _EngineNames = field(default_factory=_EngineNames)
     _moments: set[Any] = field(default_factory=set)
     _operators: list[Event] = field(default_factory=list)
     _parts: dict[str, list[dict[str, Int64]]] = field(
@@ -123,7 +135,7 @@ class Columns:
 
     def take(self, events: Sequence[Event]) -> None:
         """Add a list of complete events."""
-        codes = map(_ROUTES.get, [event.cat for event in events], repeat(_OTHER))
+        codes = map(_ROUTES.get, map(_CAT, events), repeat(_OTHER))
         routes = np.fromiter(codes, np.int8, len(events))
 
         def routed(route: int) -> list[Event]:
@@ -181,19 +193,16 @@ class Columns:
         """
         moments = {link.ts for link in links if link.ph == "f"}
         wanted = moments | self._moments
-        near = operators + self._operators if wanted else []
-        self._moments, self._operators = moments, operators
-        self._keep_intervals("operators", [event for event in near if event.ts in wanted])
+        if wanted:
+            near = self._operators + operators
+            chosen = map(wanted.__contains__, map(_TS, near))
+            self._keep_intervals("operators", list(compress(near, chosen)))
+        self._moments, self._operators = moments, operators[-_NEIGHBOURS:]
 
     def _add_nodes(self, operators: list[Event]) -> None:
         """Keep the intervals in which the autograd engine evaluated a node."""
-        names = [event.name for event in operators]
-        found = [
-            operators[i]
-            for i, name in enumerate(names)
-            if type(name) is str and name.startswith(_ENGINE)
-        ]
-        self._keep_intervals("nodes", found)
+        chosen = map(self._engine.__getitem__, map(_NAME, operators))
+        self._keep_intervals("nodes", list(compress(operators, chosen)))
 
     def _keep_intervals(self, table: str, events: list[Event]) -> None:
         if events:

@@ -46,6 +46,9 @@ _QUOTE = "\x01"  # stands for such a quote: one byte long, too, and in no name
 _SPACE = b" \t\r\n"
 
 
+Scalar = str | int | float | bool | None
+
+
 class Args(msgspec.Struct, gc=False):
     """The arguments of an event that matter here; -1 where the event has none."""
 
@@ -67,20 +70,20 @@ class Event(msgspec.Struct, gc=False):
 
     ph: str | None = None
     cat: str | None = None
-    name: Any = None
-    pid: Any = None
-    tid: Any = None
-    ts: Any = None
-    dur: Any = None
-    id: Any = None
+    name: Scalar = None
+    pid: Scalar = None
+    tid: Scalar = None
+    ts: Scalar = None
+    dur: Scalar = None
+    id: Scalar = None
     args: Args | None = None
 
 
 class ExactEvent(Event, gc=False):
     """An event whose times keep every digit of the text."""
 
-    ts: int | Decimal | None = None
-    dur: int | Decimal | None = None
+    ts: int | Decimal | None = None  # type: ignore[assignment]
+    dur: int | Decimal | None = None  # type: ignore[assignment]
 
 
 _FAST: msgspec.json.Decoder[Any] = msgspec.json.Decoder(list[Event])
@@ -305,10 +308,16 @@ def _event(item: dict[str, Any]) -> Event:
     if isinstance(item.get("name"), str):
         item["name"] = item["name"].replace(_QUOTE, '"')
     texts = {key: item[key] for key in ("ph", "cat") if isinstance(item.get(key), str)}
-    values = {key: item.get(key) for key in ("name", "pid", "tid", "ts", "dur", "id")}
+    values: dict[str, Any] = {
+        key: _scalar(item.get(key)) for key in ("name", "pid", "tid", "ts", "dur", "id")
+    }
     fields = {
         field.name: known[field.encode_name]
         for field in msgspec.structs.fields(Args)
         if field.encode_name in known
     }
     return Event(**texts, **values, args=Args(**fields) if args is not None else None)
+
+
+def _scalar(value: Any) -> Any:
+    return value if isinstance(value, Scalar | Decimal) else str(value)

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 
 from harness.readers.kineto_events import Event
+
+_HALVES = frozenset(("B", "E"))
+_PH = attrgetter("ph")
 
 
 class Pairs:
@@ -23,10 +27,10 @@ class Pairs:
 
     def sift(self, events: Sequence[Event]) -> Sequence[Event]:
         """The other events; halves are kept."""
-        if not {"B", "E"} & {event.ph for event in events}:
+        if _HALVES.isdisjoint(map(_PH, events)):
             return events
-        self._halves += [event for event in events if event.ph in ("B", "E")]
-        return [event for event in events if event.ph not in ("B", "E")]
+        self._halves += [event for event in events if event.ph in _HALVES]
+        return [event for event in events if event.ph not in _HALVES]
 
     def closed(self) -> list[Event]:
         """One event per B: with a duration where its E was found, without where it was not."""

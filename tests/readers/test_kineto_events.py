@@ -255,6 +255,9 @@ def test_odd_events_do_not_stop_the_others(tmp_path: Path) -> None:
         "7",
         '{"ph": 5, "cat": ["kernel"], "name": "wrong types"}',
         '{"ph": "X", "cat": "kernel", "name": ["n"], "pid": [], "tid": {}, "ts": 3, "dur": 1}',
+        '{"ph": "X", "cat": "cpu_op", "name": ["n"], "pid": [], "tid": {}, "ts": 3, "dur": 1}',
+        '{"ph": "f", "cat": "fwdbwd", "name": "n", "pid": [1], "tid": 2, "ts": [3], "id": {}}',
+        '{"ph": "X", "cat": "kernel", "name": "list time", "ts": [4]}',
         '{"ph": "X", "cat": "kernel", "name": "no time"}',
         '{"ph": "X", "cat": "kernel", "name": "nan time", "ts": NaN}',
         '{"ph": "X", "cat": "kernel", "name": "args", "ts": 4, "dur": 1, "args": [1]}',
@@ -263,7 +266,7 @@ def test_odd_events_do_not_stop_the_others(tmp_path: Path) -> None:
     trace = kineto.read(write(tmp_path, '{"traceEvents": [' + ",".join(odd) + "]}"))
     assert trace.gpu_ops["start"].tolist() == [3000, 4000, 5000]
     undated = [w.message for w in trace.warnings if w.code == "undated-events"]
-    assert undated == ["2 events without a usable time left out"]
+    assert undated == ["4 events without a usable time left out"]
 
 
 def test_a_million_events_would_fit_in_less_than_the_file(tmp_path: Path) -> None:
