@@ -18,8 +18,6 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Close = Callable[[], Any]
-
 
 class _Nvtx(NamedTuple):
     """One range's NVTX calls: push and pop it, or start and end it."""
@@ -310,7 +308,7 @@ def range(name: str, *, domain: str | None = None, threads: bool = False) -> _Pu
 
     Both profilers see it: as an NVTX range (through torch where torch has NVTX, else through the
     ``nvtx`` package) and, while a torch profiler is on, as a ``record_function`` range. With
-    nobody listening it costs less than a microsecond; under ``torch.compile`` it is nothing.
+    nobody listening it costs about a microsecond; under ``torch.compile`` it is nothing.
 
     ``domain`` names an NVTX domain (needs the ``nvtx`` package). ``threads=True`` gives a
     start/end range: use it as a context manager around ``await``, or call ``open()`` here and

@@ -281,6 +281,25 @@ def test_torch_compile_takes_it_whole_and_leaves_nothing_of_it(
     assert ranges._stack.entries == []
 
 
+def test_a_graph_break_inside_a_range_leaves_it_balanced(nvtx_calls: list[Any]) -> None:
+    @torch.compile(backend="eager")
+    def f(x: Any) -> Any:
+        with harness.range("a"):
+            x = x + 1
+            torch._dynamo.graph_break()
+            with harness.range("b"):
+                return x * 2
+
+    with harness.range("outer"):
+        assert f(torch.ones(2)).tolist() == [4, 4]
+    depth = 0
+    for call in nvtx_calls:
+        depth += 1 if call[0] == "push" else -1
+        assert depth >= 0
+    assert depth == 0
+    assert ranges._stack.entries == []
+
+
 def test_torch_export_takes_it() -> None:
     class Model(torch.nn.Module):
         def forward(self, x: Any) -> Any:
