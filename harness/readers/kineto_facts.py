@@ -37,6 +37,8 @@ def read_source(file: EventFile, columns: Columns) -> Source:
     """Producer, versions, GPUs and rank, as far as the file has them."""
     header = file.header
     facts: dict[str, Any] = {name: header[key] for key, name in _FACTS.items() if key in header}
+    facts.update({n: _cuda(facts[n]) for n in ("cuda_driver", "cuda_runtime") if n in facts})
+    facts.update({n: _hip(facts[n]) for n in ("hip_driver", "hip_runtime") if n in facts})
     facts["events"] = columns.events
     devices = header.get("deviceProperties")
     if isinstance(devices, list):
@@ -54,6 +56,18 @@ def read_source(file: EventFile, columns: Columns) -> Source:
     )
 
 
+def _cuda(value: Any) -> Any:
+    """12090 is 12.9, as nsys reports have it."""
+    return f"{value // 1000}.{value % 1000 // 10}" if isinstance(value, int) else value
+
+
+def _hip(value: Any) -> Any:
+    """60443483 is 6.4.43483."""
+    if not isinstance(value, int):
+        return value
+    return f"{value // 10_000_000}.{value // 100_000 % 100}.{value % 100_000}"
+
+
 def _gpu(device: dict[str, Any]) -> dict[str, Any]:
     keys = {
         "id": "id",
@@ -62,6 +76,8 @@ def _gpu(device: dict[str, Any]) -> dict[str, Any]:
         "numSms": "sm_count",
     }
     out = {name: device[key] for key, name in keys.items() if key in device}
+    if "id" in out:
+        out["device"] = out["id"]  # the ordinal in kernel rows
     if "computeMajor" in device and "computeMinor" in device:
         out["compute_capability"] = f"{device['computeMajor']}.{device['computeMinor']}"
     return out

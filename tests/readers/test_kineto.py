@@ -226,12 +226,13 @@ def test_facts_name_the_gpu_and_the_cuda_versions() -> None:
     assert source.kind == "torch"
     assert source.facts["gpus"][0] == {
         "id": 0,
+        "device": 0,
         "name": "NVIDIA H200",
         "memory": 150109880320,
         "sm_count": 132,
         "compute_capability": "9.0",
     }
-    assert source.facts["cuda_runtime"] == 13000
+    assert source.facts["cuda_runtime"] == "13.0"
     assert source.facts["events"] == 633
 
 

@@ -276,3 +276,9 @@ def test_an_empty_recording_is_a_trace_with_nothing_in_it(read: Any) -> None:
 def test_rank_and_world_size_are_facts(read: Any) -> None:
     facts = read(annotation(1, 1, 0, 9), distributedInfo={"rank": 3, "world_size": 8}).source.facts
     assert (facts["rank"], facts["world_size"]) == (3, 8)
+
+
+def test_versions_read_as_people_write_them(read: Any) -> None:
+    keys = {"cuda_driver_version": 12090, "hip_runtime_version": 60443483}
+    facts = read(annotation(1, 1, 0, 9), **keys).source.facts
+    assert (facts["cuda_driver"], facts["hip_runtime"]) == ("12.9", "6.4.43483")
