@@ -30,18 +30,21 @@ class TextEncoder:
     ) -> npt.NDArray[np.int32]:
         """Codes of one batch; row ``i`` is ``data[offsets[i]:offsets[i + 1]]``."""
         lengths = np.diff(offsets)
-        codes = np.empty(len(lengths), np.int32)
+        group = np.empty(len(lengths), np.int64)  # of equal texts, in any order
+        found: list[tuple[int, int, bytes]] = []  # first row, group, text
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            if length == 0:
-                codes[rows] = self.code(b"")
-                continue
             block = data[offsets[rows][:, None] + np.arange(length)]
             first, inverse = _distinct(block)
-            codes[rows] = np.array([self.code(block[i].tobytes()) for i in first], np.int32)[
-                inverse
+            group[rows] = inverse + len(found)
+            found += [
+                (row, len(found) + i, block[j].tobytes())
+                for i, (row, j) in enumerate(zip(rows[first].tolist(), first, strict=True))
             ]
-        return codes
+        codes = np.empty(len(found), np.int32)
+        for _, number, text in sorted(found):
+            codes[number] = self.code(text)
+        return codes[group]
 
 
 def _distinct(
@@ -49,6 +52,8 @@ def _distinct(
 ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Row numbers of the distinct rows of ``block``, and for each row which of them it equals."""
     length = block.shape[1]
+    if not length:
+        return np.zeros(1, np.intp), np.zeros(len(block), np.intp)
     words = np.zeros((len(block), -(-length // 8) * 8), np.uint8)
     words[:, :length] = block
     wide = words.view(np.uint64)
