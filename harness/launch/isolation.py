@@ -9,6 +9,7 @@ alone). An allow-list for the program is no use against that; a process namespac
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -16,9 +17,15 @@ from collections.abc import Mapping
 _NAMESPACE = ("--pid", "--fork", "--mount-proc", "--kill-child")
 #: Without root a user namespace is needed to make the others; ids and groups stay what they are.
 _AS_USER = ("--user", "--map-current-user", "--keep-caps")
-#: nsys's agent keys its shared memory by process id, small numbers in a namespace, and leaves it
-#: behind when killed: the next agent of that number would not start ("Agent launcher failed").
-_OWN_SHARED_MEMORY = 'mount -t tmpfs -o mode=1777 harness /dev/shm && exec "$@"'
+#: nsys names its sessions, sockets and shared memory by process id, and a killed agent leaves them
+#: behind. In namespaces the ids are small and the same each time, so that a second nsys fails
+#: ("Agent launcher failed") or waits for ever (2022.4: one run in five beside two others). So its
+#: files are its own, and the ids start at a random number.
+_SET_UP = (
+    "mount -t tmpfs -o mode=1777 harness /dev/shm && mkdir -p /tmp/nvidia && "
+    "mount -t tmpfs -o mode=1777 harness /tmp/nvidia && "
+    'echo "$1" > /proc/sys/kernel/ns_last_pid || exit 1; shift; "$@"; exit $?'
+)
 #: Ranks that are started one by one talk to each other through /dev/shm and process ids.
 _RANKS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
 
@@ -35,7 +42,8 @@ def prefix(environ: Mapping[str, str]) -> tuple[str, ...]:
     if unshare is None:
         return ()
     namespace = (unshare, *(() if os.geteuid() == 0 else _AS_USER), *_NAMESPACE)
-    line = (*namespace, "sh", "-c", _OWN_SHARED_MEMORY, "harness")
+    first_id = str(1000 + secrets.randbelow(30_000))
+    line = (*namespace, "sh", "-c", _SET_UP, "harness", first_id)
     return line if _works(line) else ()
 
 

@@ -320,7 +320,7 @@ def main() -> None:
     except SystemExit:
         raise
     except as_main.NotStarted as error:
-        print(f"{sys.executable}: {error}", file=sys.stderr)
+        sys.stderr.write(f"{sys.executable}: {error}\n")
         sys.exit(error.code)
     except BaseException as error:
         as_main.report_uncaught(error, hidden=(__file__,))
