@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #ifdef __CUDACC__
 #define CHAIN_HOST_DEVICE __host__ __device__ __forceinline__
@@ -220,14 +221,25 @@ namespace fused_chain {
 
 using at::Tensor;
 
+// Sizes as text, also in the symbolic shapes of a trace. (Streaming a SymIntArrayRef from code that
+// nvcc 13.0 compiled crashed under torch 2.11.)
+std::string shape_of(const Tensor& tensor) {
+  std::string text = "[";
+  for (const auto& size : tensor.sym_sizes()) {
+    const auto known = size.maybe_as_int();
+    text += (text.size() > 1 ? ", " : "") + (known ? std::to_string(*known) : std::string("?"));
+  }
+  return text + "]";
+}
+
 void check(const Tensor& h, const Tensor& residual) {
   const auto dtype = h.scalar_type();
   TORCH_CHECK(dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf,
               "fused_chain: dtype must be float32, bfloat16 or float16, but h is ", dtype);
   TORCH_CHECK(residual.scalar_type() == dtype, "fused_chain: h is ", dtype, " but residual is ",
               residual.scalar_type(), "; they must have one dtype");
-  TORCH_CHECK(h.sym_sizes() == residual.sym_sizes(), "fused_chain: h has shape ", h.sym_sizes(),
-              " but residual has ", residual.sym_sizes(), "; there is no broadcasting");
+  TORCH_CHECK(h.sym_sizes() == residual.sym_sizes(), "fused_chain: h has shape ", shape_of(h),
+              " but residual has ", shape_of(residual), "; there is no broadcasting");
   TORCH_CHECK(h.device() == residual.device(), "fused_chain: h is on ", h.device(),
               " but residual is on ", residual.device());
   TORCH_CHECK(h.is_contiguous(), "fused_chain: h must be contiguous; pass h.contiguous()");
