@@ -28,6 +28,7 @@ _CUTS_TRIED = 16
 #: Microseconds from here on have no room for three decimals in a double (2**43 * 2**-53 > 0.0005).
 EXACT_BELOW = 2.0**43
 
+_LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal)
 _LFS_POINTER = b"version https://git-lfs.github.com/"
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _CUT = re.compile(rb"\}\s*,\s*\{")
@@ -39,7 +40,7 @@ _BARE_FLOAT = re.compile(
 # torch 2.13 does not escape quotes in names. A name ends at its line's end or before the next key.
 _NAME = re.compile(
     r'("name"\s*:\s*")((?:\\.|[^\n\\])*?)'
-    r'(?="(?:,?[ \t]*\n|\s*,\s*"(?:ph|cat|pid|tid|ts|dur|args|id|s|bp)"\s*:|\s*\}))'
+    r'(?="(?:,?[ \t]*\n|\s*,\s*"[^"\n]*"\s*:|\s*\}))'
 )
 _INNER_QUOTE = re.compile(r'(\\.)|"')
 _QUOTE = "\x01"  # stands for such a quote: one byte long, too, and in no name
@@ -206,7 +207,11 @@ class EventFile:
             if trailing:
                 end = int(trailing[1]) - 1
                 return self._parse(piece[:end])[0], end
-            return ([], 0) if "truncated" in str(error) else self._repair(piece)
+            if "truncated" in str(error):
+                return [], 0
+            events, end = self._repair(piece)
+            self.repaired += end > 0
+            return events, end
 
     def _exactly(self, piece: memoryview) -> list[Event]:
         """Decode, keeping every digit of times too long for a double from the first one seen."""
@@ -220,12 +225,15 @@ class EventFile:
 
     def _repair(self, piece: memoryview) -> tuple[list[Event], int]:
         """Read text that is not quite JSON, as the standard library's lenient parser does."""
-        text = _lenient(_requoted(bytes(piece).decode("utf-8", "surrogateescape")))
-        try:
-            items, end = json.JSONDecoder(strict=False, parse_float=Decimal).raw_decode(text)
-        except (ValueError, RecursionError):
+        raw = bytes(piece).decode("utf-8", "surrogateescape")
+        for text in (_lenient(raw), _lenient(_requoted(raw))):
+            try:
+                items, end = _LENIENT.raw_decode(text)
+                break
+            except (ValueError, RecursionError):
+                continue
+        else:
             return [], 0
-        self.repaired += 1
         left = len(text[end:].encode("utf-8", "surrogateescape"))
         return [_event(item) for item in items if isinstance(item, dict)], len(piece) - left
 

@@ -258,6 +258,7 @@ def test_odd_events_do_not_stop_the_others(tmp_path: Path) -> None:
         '{"ph": "X", "cat": "cpu_op", "name": ["n"], "pid": [], "tid": {}, "ts": 3, "dur": 1}',
         '{"ph": "f", "cat": "fwdbwd", "name": "n", "pid": [1], "tid": 2, "ts": [3], "id": {}}',
         '{"ph": "X", "cat": "kernel", "name": "list time", "ts": [4]}',
+        '{"ph": "M", "name": "thread_name", "pid": 1, "args": {"name": "x", "zzz": ["y"]}}',
         '{"ph": "X", "cat": "kernel", "name": "no time"}',
         '{"ph": "X", "cat": "kernel", "name": "nan time", "ts": NaN}',
         '{"ph": "X", "cat": "kernel", "name": "args", "ts": 4, "dur": 1, "args": [1]}',
@@ -267,6 +268,13 @@ def test_odd_events_do_not_stop_the_others(tmp_path: Path) -> None:
     assert trace.gpu_ops["start"].tolist() == [3000, 4000, 5000]
     undated = [w.message for w in trace.warnings if w.code == "undated-events"]
     assert undated == ["4 events without a usable time left out"]
+
+
+def test_odd_types_are_not_called_invalid_json(tmp_path: Path) -> None:
+    text = KERNEL % (1, 1, ', "id": [1]')
+    trace = kineto.read(write(tmp_path, '{"traceEvents": [' + text + "]}"))
+    assert trace.gpu_ops["start"].tolist() == [1000]
+    assert "repaired-json" not in [warning.code for warning in trace.warnings]
 
 
 def test_a_million_events_would_fit_in_less_than_the_file(tmp_path: Path) -> None:
