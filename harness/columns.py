@@ -83,6 +83,8 @@ VIEWS: dict[str, dict[str, str]] = {
         " no range open), or `unlinked` (no launch record in the report).",
         "captured_path": "Path open when the op's CUDA graph node was captured; empty if it was"
         " not captured.",
+        "forward_path": "Path in which the forward op ran whose autograd node this op is the"
+        " backward of; empty where that is not known.",
     },
     "instances": {
         "process": "Process key, unique within the trace.",
@@ -102,13 +104,24 @@ VIEWS: dict[str, dict[str, str]] = {
         "total_kernel_ns": _TIMES["total_kernel_ns"],
         "total_gpu_ns": _TIMES["total_gpu_ns"],
     },
-    "layers": {
-        "path": "Path of the range in which the forward ops ran.",
-        "domain": _PLACE["domain"],
-        "name": _PLACE["name"],
-        "forward_ns": "Device time launched inside the range itself.",
-        "backward_ns": "Device time of the backward ops whose autograd node was made inside it.",
+    "layers": _PLACE
+    | {
+        "instances": _COUNTS["instances"],
+        "forward_ns": "Device time of the ops launched in the range, nested ranges included, but"
+        " for backward ops whose forward range is known.",
+        "backward_ns": "Device time of the backward ops whose autograd node was made by a forward"
+        " op in the range (sequence numbers of `emit_nvtx`, or torch.profiler's links).",
         "total_ns": "Forward plus backward.",
+        "backward_ops": "How many backward ops were so linked to the range.",
+    },
+    "latency": _PLACE
+    | {k: _COUNTS[k] for k in ("instances", "cpu_ns")}
+    | {k: _TIMES[k] for k in ("busy_ns", "span_ns", "idle_ns")}
+    | {
+        "launch_delay_median_ns": "Median time from the start of the launching API call to the"
+        " op's start on the device.",
+        "launch_delay_p99_ns": "99th percentile of the time from the start of the launching API"
+        " call to the op's start on the device.",
     },
     "torch": {
         "name": "Operator, as torch.profiler names it.",

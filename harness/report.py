@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.trace import Source, Trace, Warning_
 
 #: Views of one recording; ``torch`` and ``both`` need a run folder.
-VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "torch", "both")
+VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "latency", "torch", "both")
 #: How many unattributed kernels the page names.
 TOP_OUTSIDE = 5
 #: … and how many where no range claims any.
@@ -180,6 +180,7 @@ _WEIGHT = {
     "kernels": "total_ns",
     "instances": "total_gpu_ns",
     "layers": "total_ns",
+    "latency": "busy_ns",
     "torch": "self_device_ns",
     "both": "nsys_total_ns",
     "spread": "max_ns",

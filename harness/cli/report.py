@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from harness.render.page import Grid
     from harness.report import Failure, Report, Request
 
-VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "torch", "both")
+VIEWS = (
+    "ranges", "names", "kernels", "ops", "instances", "layers", "latency", "torch", "both",
+)  # fmt: skip
 #: Rows a printed table has without ``--top``; csv and JSON always have all.
 TABLE_ROWS = {"ranges": 100, "both": 100, "spread": 100}
 OTHER_ROWS = 40
@@ -47,7 +49,8 @@ class Asked:
     show_default=True,
     help="Rows: ranges (a tree), names (one row a name and thread), kernels (range by "
     "kernel), ops (one row a GPU op), instances (one row a range instance), layers "
-    "(forward and backward), torch (torch.profiler's own table), both (the two passes).",
+    "(forward and backward), latency (launch to start), torch (torch.profiler's own table), "
+    "both (the two passes).",
 )
 @click.option(
     "--policy",
@@ -168,7 +171,7 @@ def _request(options: dict[str, Any], asked: Asked) -> Request:
         sort="" if asked.spread else options["sort"],
         top=0 if asked.spread else top,
         by_shape=options["by_shape"],
-        details=printed or (view == "ranges" and asked.format == "json"),
+        details=not asked.spread and (printed or (view == "ranges" and asked.format == "json")),
     )
 
 

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
+NO_BACKWARD = (
+    "No backward op could be linked to its forward: record under"
+    " torch.autograd.profiler.emit_nvtx(), or with torch.profiler."
+)
+
 
 @dataclass(frozen=True)
 class Spec:
@@ -36,6 +41,7 @@ class Spec:
     write: Callable[[Any], str]
     keep: int = 9
     right: bool = True
+    end: bool = False
 
 
 def _text(value: Any) -> str:
@@ -88,7 +94,7 @@ SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
             Spec("Dev", "device", str, 4),
             Spec("Stream", "stream", str, 4),
             Spec("Rule", "rule", str, 8, right=False),
-            Spec("Path", "path", printable_path, right=False),
+            Spec("Path", "path", printable_path, right=False, end=True),
         ),
     ),
     "instances": (
@@ -129,6 +135,19 @@ SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
             Spec("Forward", "forward_ns", duration),
             Spec("Backward", "backward_ns", duration),
             Spec("Total", "total_ns", duration),
+            Spec("Backward ops", "backward_ops", count, 5),
+        ),
+    ),
+    "latency": (
+        "Range",
+        (
+            Spec("Inst", "instances", count, 3),
+            Spec("CPU", "cpu_ns", duration, 5),
+            Spec("Busy", "busy_ns", duration, 6),
+            Spec("Span", "span_ns", duration, 4),
+            Spec("Idle", "idle_ns", duration, 6),
+            Spec("Launch delay: median", "launch_delay_median_ns", duration),
+            Spec("Launch delay: p99", "launch_delay_p99_ns", duration),
         ),
     ),
     "spread": (
@@ -170,11 +189,12 @@ def rows_grid(view: str, rows: pd.DataFrame, omitted: int = 0) -> Grid:
             row_name(view, record),
             tuple(_write(spec, record) for spec in specs),
             tail=_tail(record),
+            end="path" in record and view != "ops",
             tone="warn" if record.get("straggler") or record.get("code") else "",
         )
         for record in records(rows)
     )
-    columns = tuple(Column(spec.heading, spec.right, spec.keep) for spec in specs)
+    columns = tuple(Column(spec.heading, spec.right, spec.keep, spec.end) for spec in specs)
     notes = cut_note(omitted)
     if view == "both":
         notes += tuple(
@@ -182,6 +202,8 @@ def rows_grid(view: str, rows: pd.DataFrame, omitted: int = 0) -> Grid:
             for r in records(rows)
             if r["reason"]
         )
+    if view == "layers" and not rows["backward_ops"].any():
+        notes += (NO_BACKWARD,)
     return Grid(heading, columns, body, notes)
 
 
@@ -288,7 +310,9 @@ class Ranges:
         if self.joined:
             torch, note = self._torch_cells(record)
             cells += torch
-        return Row(name, cells, depth + deeper, _tail(record), "warn" if note else "")
+        tone = "warn" if note else ""
+        end = bool(self.report.sort)
+        return Row(name, cells, depth + deeper, _tail(record), end, tone)
 
     def _gpu_cells(self, record: Record) -> tuple[str, ...]:
         whole = self.report.ledger.gpu_ns if self.report.ledger else 0

@@ -14,6 +14,7 @@ class Column:
     heading: str
     right: bool = True
     keep: int = 9
+    end: bool = False  # of a text too long, show the end
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Row:
     cells: tuple[str, ...]
     depth: int = 0
     tail: str = ""
+    end: bool = False  # of a name too long, show the end: the leaf of a path
     tone: str = ""  # "" | "dim" | "warn" | "head"
 
 

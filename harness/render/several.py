@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.render.grids import range_grid, rows_grid, view_grid
@@ -32,7 +33,7 @@ def stacked_grid(reports: list[Report]) -> Grid:
         for row in grid.rows:
             by_heading = dict(zip(have, row.cells, strict=True))
             cells = tuple(by_heading.get(column.heading, "") for column in widest.columns)
-            body.append(Row(row.name, cells, row.depth + 1, row.tail, row.tone))
+            body.append(replace(row, cells=cells, depth=row.depth + 1))
         notes += [f"{printable(report.name)}: {note}" for note in grid.after]
     return Grid(widest.heading, widest.columns, tuple(body), tuple(notes))
 

@@ -92,6 +92,7 @@ def _line(console: Console, text: str, style: str = "") -> None:
 
 def _print_grid(console: Console, grid: Grid) -> None:
     columns, name_width, gap = fit(grid, console.width)
+    most = [_column_width(grid, i, console.width) for i in range(len(grid.columns))]
     table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False)
     table.add_column(Text(grid.heading), no_wrap=True, width=name_width)
     for index in columns:
@@ -104,7 +105,9 @@ def _print_grid(console: Console, grid: Grid) -> None:
         )
     for row in grid.rows:
         style = _TONES[row.tone]
-        cells = [Text(row.cells[i], style=style) for i in columns]
+        cells = [
+            Text(cut(row.cells[i], most[i], end=grid.columns[i].end), style=style) for i in columns
+        ]
         table.add_row(Text(name_cell(row, name_width), style=style), *cells)
     console.print(table)
     for note in grid.after:
@@ -120,19 +123,29 @@ def _heading(column: Column) -> str:
 
 def name_cell(row: Row, width: int) -> str:
     """The indented name, cut in front of its tail so that both fit in ``width`` cells."""
-    text = INDENT * row.depth + row.name
+    indent = INDENT * row.depth
     room = max(width - cell_len(row.tail), 8)
     # A tree deeper than the column is wide would leave no room for names.
-    if cell_len(INDENT * row.depth) > room // 2:
-        text = f"+{row.depth} {row.name}"
-    if cell_len(text) > room:
-        text = set_cell_size(text, room - 1).rstrip() + "…"
-    return text + row.tail
+    if cell_len(indent) > room // 2:
+        indent = f"+{row.depth} "
+    return indent + cut(row.name, room - cell_len(indent), end=row.end) + row.tail
+
+
+def cut(text: str, width: int, *, end: bool) -> str:
+    """``text`` in at most ``width`` cells; ``end`` keeps its end instead of its start."""
+    if cell_len(text) <= width:
+        return text
+    if not end:
+        return set_cell_size(text, width - 1).rstrip() + "…"
+    kept = text[-width:]  # a character is at least one cell wide, or joins another
+    while cell_len(kept) > width - 1:
+        kept = kept[1:]
+    return "…" + kept.lstrip()
 
 
 def fit(grid: Grid, width: int) -> tuple[list[int], int, int]:
     """Which columns to print, the width of the name column, and the gap between columns."""
-    widths = [_column_width(grid, i) for i in range(len(grid.columns))]
+    widths = [_column_width(grid, i, width) for i in range(len(grid.columns))]
     wanted = max(
         (cell_len(INDENT * row.depth + row.name + row.tail) for row in grid.rows), default=0
     )
@@ -152,6 +165,9 @@ def fit(grid: Grid, width: int) -> tuple[list[int], int, int]:
         shown.remove(min(droppable, key=lambda i: grid.columns[i].keep))
 
 
-def _column_width(grid: Grid, index: int) -> int:
-    heading = max(map(cell_len, _heading(grid.columns[index]).split("\n")))
-    return max([heading, *(cell_len(row.cells[index]) for row in grid.rows)])
+def _column_width(grid: Grid, index: int, width: int) -> int:
+    """Widest cell of a column; text takes at most a third of the terminal."""
+    column = grid.columns[index]
+    heading = max(map(cell_len, _heading(column).split("\n")))
+    widest = max([heading, *(cell_len(row.cells[index]) for row in grid.rows)])
+    return widest if column.right else min(widest, max(heading, width // 3))

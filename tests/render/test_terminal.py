@@ -57,6 +57,20 @@ def test_a_tree_deeper_than_the_column_shows_its_depth_as_a_number() -> None:
     assert name_cell(Row("leaf", (), 40), 20) == "+40 leaf"
 
 
+def test_the_end_of_a_path_is_kept() -> None:
+    row = Row("step / forward / block / attention", (), end=True)
+    assert name_cell(row, 20) == "…/ block / attention"
+    assert cell_len(name_cell(Row("中" * 50, (), end=True), 20)) <= 20
+
+
+def test_text_columns_leave_room() -> None:
+    columns = (Column("Time"), Column("Path", right=False, end=True))
+    rows = (Row("kernel" * 20, ("1 ns", "outer / " * 300 + "leaf")),)
+    lines = render(Page("t", (), Grid("GPU op", columns, rows)), Style(100)).splitlines()
+    assert max(map(cell_len, lines)) <= 100
+    assert lines[-1].endswith("leaf")
+
+
 def test_columns_line_up_under_wide_names() -> None:
     lines = render(Page("t", (), grid("é中文🚀", "plain")), Style(100)).splitlines()
     ends = {cell_len(line) for line in lines if line.endswith("4.365 ms")}

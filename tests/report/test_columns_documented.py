@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data" / "h200"
 
 
-@pytest.mark.parametrize("view", ["ranges", "names", "kernels", "ops", "instances"])
+@pytest.mark.parametrize(
+    "view", ["ranges", "names", "kernels", "ops", "instances", "layers", "latency"]
+)
 @pytest.mark.parametrize("name", ["train.sqlite", "train.trace.json.gz"])
 def test_every_column_of_a_view_is_defined(view: str, name: str) -> None:
     built = report.build(harness.load(DATA / name), Request(view=view, details=False), name="x")
