@@ -140,7 +140,7 @@ def _stream(address: int, integers: int, text: bool) -> Iterator[_Array]:
             if array.length:
                 if formats is None:
                     formats = _formats(stream, address)
-                    if formats != [b"l"] * integers + [b"u"] * text:
+                    if formats != [b"l"] * integers + [b"z"] * text:
                         raise ArrowProblem(f"unexpected column types {formats}")
                 yield array
         finally:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -26,12 +26,14 @@ from harness.readers import arrow_sqlite
 from harness.readers.text_codes import TextEncoder
 
 Int64 = npt.NDArray[np.int64]
+T = TypeVar("T")
+R = TypeVar("R")
 
 _MAGIC = b"SQLite format 3\x00"
 _LFS_POINTER = b"version https://git-lfs.github.com/"
 #: Rows of one piece of a table: small enough to share among threads, large enough to be worth it.
-_PIECE = 400_000
-_MOST_PIECES = 64
+_PIECE = 200_000
+_MOST_PIECES = 256
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class Query:
         """The SELECT statement: the integer columns, then the text."""
         columns = [*self.integers.values()]
         if self.text:
-            columns.append(f"CAST({self.text} AS TEXT)")
+            # As a blob: to hand over text SQLite copies each value to end it with a zero byte.
+            columns.append(f"CAST({self.text} AS BLOB)")
         conditions = [f"({self.where})"] if self.where else []
         if self.rowids is not None:
             conditions.append(f"rowid BETWEEN {self.rowids[0]} AND {self.rowids[1]}")
@@ -67,11 +70,16 @@ class Query:
         return f"{sql} WHERE {' AND '.join(conditions)}" if conditions else sql
 
 
+#: Queries whose rows go one after another into the same columns; they name the same integers.
+Stack = Sequence[Query]
+
+
 @dataclass
 class Columns:
-    """What a query read. ``codes`` index ``labels``."""
+    """What a stack of queries read, and the rows of each. ``codes`` index ``labels``."""
 
     integers: dict[str, npt.NDArray[Any]]
+    rows: list[int]
     codes: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     labels: list[str] = field(default_factory=list)
 
@@ -102,8 +110,8 @@ class Database:
         """All rows of a query whose result is known to be small."""
         return self.connection.execute(sql, parameters).fetchall()
 
-    def read(self, *queries: Query) -> list[Columns]:
-        """Run the queries, in parallel where that helps; one result for each.
+    def read(self, *stacks: Stack) -> list[Columns]:
+        """Run the queries, in parallel where that helps; one result for each stack.
 
         Raises:
             UnreadableReport: a value that is not an integer where one belongs.
@@ -111,11 +119,11 @@ class Database:
         """
         if self.engine != "stdlib":
             try:
-                return self._read_arrow(queries)
+                return self._read_arrow(stacks)
             except arrow_sqlite.ArrowProblem:
                 if self.engine == "adbc":
                     raise
-        return [_read_rows(self, query) for query in queries]
+        return [_read_rows(self, stack) for stack in stacks]
 
     def pieces(self, query: Query, rows: int = _PIECE) -> list[Query]:
         """``query`` cut by rowid into queries of about ``rows`` rows each, in order."""
@@ -131,37 +139,39 @@ class Database:
         high = self.rows(f"SELECT max(rowid) FROM {table}")[0][0]
         return (0, -1) if low is None else (low, high)
 
-    def _read_arrow(self, queries: Sequence[Query]) -> list[Columns]:
-        tables = [_Table(self, query) for query in queries]
+    def _read_arrow(self, stacks: Sequence[Stack]) -> list[Columns]:
+        tables = [_Table(self, stack) for stack in stacks]
         pieces = [piece for table in tables for piece in table.pieces]
         where = uri(self.path)
-        threads = min(_cores(), len(pieces))
-        if threads > 1:
-            with ThreadPoolExecutor(threads) as pool:
-                list(pool.map(lambda piece: piece.read(where), pieces))
-        else:
-            for piece in pieces:
-                piece.read(where)
+        in_parallel(lambda piece: piece.read(where), pieces)
         return [table.joined() for table in tables]
 
 
 class _Table:
-    """A query in flight: arrays with a slot for every rowid, filled piece by piece in place."""
+    """A stack in flight: arrays with a slot for every rowid, filled piece by piece in place."""
 
-    def __init__(self, db: Database, query: Query) -> None:
-        self.query = query
-        queries = db.pieces(query)
-        low, high = queries[0].rowids[0], queries[-1].rowids[1]  # type: ignore[index]
-        if high - low + 1 > db.path.stat().st_size:
+    def __init__(self, db: Database, stack: Stack) -> None:
+        self.stack = stack
+        cut = [db.pieces(query) for query in stack]
+        slots = [_slots(piece) for pieces in cut for piece in pieces]
+        if sum(slots) > db.path.stat().st_size:
             # A row takes more than a byte: most rowids are unused, and the slots would not fit.
             raise arrow_sqlite.ArrowProblem("sparse rowids")
         # Pages of np.empty that are never written cost nothing.
-        self.arrays = [np.empty(high - low + 1, dtype) for dtype in query.dtypes()]
-        self.pieces = [_Piece(piece, low, self.arrays) for piece in queries]
+        self.arrays = [np.empty(sum(slots), dtype) for dtype in stack[0].dtypes()]
+        self.pieces = []
+        start = 0
+        for number, pieces in enumerate(cut):
+            for query in pieces:
+                stop = start + _slots(query)
+                into = [array[start:stop] for array in self.arrays]
+                self.pieces.append(_Piece(query, number, start, into))
+                start = stop
 
     def joined(self) -> Columns:
         """The rows read, moved together where a piece did not fill its slots."""
         codes: dict[str, int] = {}
+        rows = [0] * len(self.stack)
         total = 0
         for piece in self.pieces:
             if piece.encoder is not None:
@@ -170,31 +180,40 @@ class _Table:
                 text = piece.into[-1][: piece.rows]
                 text[:] = np.array(mapped, np.int32)[text]
             if piece.start != total:
+                stop = piece.start + piece.rows
                 for array in self.arrays:
-                    array[total : total + piece.rows] = array[
-                        piece.start : piece.start + piece.rows
-                    ]
+                    array[total : total + piece.rows] = array[piece.start : stop]
             total += piece.rows
-        arrays = [array[:total] for array in self.arrays]
-        out = Columns(dict(zip(self.query.integers, arrays, strict=False)), labels=list(codes))
-        if self.query.text:
-            out.codes = arrays[-1]
-        return out
+            rows[piece.number] += piece.rows
+        return _columns(self.stack[0], [array[:total] for array in self.arrays], rows, list(codes))
+
+
+def _slots(query: Query) -> int:
+    return query.rowids[1] - query.rowids[0] + 1 if query.rowids else 0
 
 
 class _Piece:
     """A range of rowids of one query and the slots its rows go to."""
 
-    def __init__(self, query: Query, low: int, arrays: list[npt.NDArray[Any]]) -> None:
-        first, last = query.rowids or (0, -1)
+    def __init__(self, query: Query, number: int, start: int, into: list[npt.NDArray[Any]]) -> None:
         self.query = query
-        self.start = first - low
-        self.into = [array[self.start : last - low + 1] for array in arrays]
+        self.number = number
+        self.start = start
+        self.into = into
         self.encoder = TextEncoder() if query.text else None
         self.rows = 0
 
     def read(self, uri: str) -> None:
         self.rows = arrow_sqlite.read(uri, self.query.sql(), self.into, self.encoder)
+
+
+def _columns(
+    query: Query, arrays: list[npt.NDArray[Any]], rows: list[int], labels: list[str]
+) -> Columns:
+    out = Columns(dict(zip(query.integers, arrays, strict=False)), rows, labels=labels)
+    if query.text:
+        out.codes = arrays[-1]
+    return out
 
 
 @contextmanager
@@ -236,32 +255,44 @@ def _lenient_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _read_rows(db: Database, query: Query) -> Columns:
+def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """``work`` done on every item, on all cores: for work that lets go of the GIL."""
+    threads = min(_cores(), len(items))
+    if threads < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(work, items))
+
+
+def _read_rows(db: Database, stack: Stack) -> Columns:
     """The same columns through the standard library, 8192 rows of Python objects at a time."""
     encoder = TextEncoder()
-    chunks: list[list[npt.NDArray[Any]]] = [[] for _ in query.dtypes()]
-    cursor = db.connection.cursor()
-    db.connection.text_factory = bytes
-    try:
-        cursor.execute(query.sql())
-        while rows := cursor.fetchmany(arrow_sqlite.BATCH_ROWS):
-            columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-            if query.text:
-                columns[-1] = [encoder.code(text) for text in columns[-1]]
-            for chunk, column, dtype in zip(chunks, columns, query.dtypes(), strict=True):
-                chunk.append(np.array(column, np.int64).astype(dtype))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UnreadableReport(f"{db.path}: unexpected value in {query.table} ({error})") from error
-    finally:
-        db.connection.text_factory = _lenient_text
-    arrays = [
-        np.concatenate(chunk) if chunk else np.empty(0, dtype)
-        for chunk, dtype in zip(chunks, query.dtypes(), strict=True)
-    ]
-    out = Columns(dict(zip(query.integers, arrays, strict=False)), labels=encoder.labels())
-    if query.text:
-        out.codes = arrays[-1]
-    return out
+    dtypes = stack[0].dtypes()
+    chunks: list[list[npt.NDArray[Any]]] = [[np.empty(0, dtype)] for dtype in dtypes]
+    counts = []
+    for query in stack:
+        count = 0
+        try:
+            for columns in _batches(db, query):
+                count += len(columns[0])
+                if query.text:
+                    columns[-1] = [encoder.code(text) for text in columns[-1]]
+                for chunk, column, dtype in zip(chunks, columns, dtypes, strict=True):
+                    chunk.append(np.array(column, np.int64).astype(dtype))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise UnreadableReport(
+                f"{db.path}: unexpected value in {query.table} ({error})"
+            ) from error
+        counts.append(count)
+    arrays = [np.concatenate(chunk) for chunk in chunks]
+    return _columns(stack[0], arrays, counts, encoder.labels())
+
+
+def _batches(db: Database, query: Query) -> Iterator[list[Sequence[Any]]]:
+    """The query's columns, some rows at a time; text as bytes."""
+    cursor = db.connection.execute(query.sql())
+    while rows := cursor.fetchmany(arrow_sqlite.BATCH_ROWS):
+        yield list(zip(*rows, strict=True))
 
 
 def _check_file(path: Path) -> None:

@@ -45,16 +45,6 @@ def categorical(codes: npt.NDArray[Any], labels: Sequence[str]) -> pd.Categorica
     return pd.Categorical.from_codes(codes, dtype=dtype, validate=False)
 
 
-def constant(length: int, code: int, labels: Sequence[str]) -> pd.Categorical:
-    """A categorical of ``labels`` that is ``labels[code]`` in every row."""
-    return categorical(np.full(length, code, np.int8), labels)
-
-
-def empty() -> pd.Categorical:
-    """A categorical without rows or labels."""
-    return categorical(np.empty(0, np.int8), [])
-
-
 def _smallest(count: int) -> type[np.signedinteger[Any]]:
     """The type that pandas itself would choose for codes below ``count``."""
     return next(t for t in (np.int8, np.int16, np.int32, np.int64) if count <= np.iinfo(t).max)

@@ -21,13 +21,8 @@ GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 
 #: Table of each kind of GPU op, in the order of ``trace.KINDS``.
 OP_TABLES = {"kernel": KERNEL, "memcpy": MEMCPY, "memset": MEMSET, "graph": GRAPH}
-#: Columns that name an op, as ids.
-OP_NAMES = {
-    "kernel": ("demangledName", "shortName", "mangledName"),
-    "memcpy": ("copyKind",),
-    "memset": (),
-    "graph": ("graphId",),
-}
+# Ids of names that are no strings, negated: sets, copies from here on by kind, graphs by id.
+_SET, _COPIES, _GRAPHS = 2, 1000, 1_000_000
 #: At least one of these is in every export, whatever was recorded.
 _MARKS = ("StringIds", NVTX, RUNTIME, KERNEL, "ANALYSIS_DETAILS", "META_DATA_EXPORT")
 
@@ -101,30 +96,66 @@ def launches_query(db: Database) -> Query | None:
 
 
 def ops_query(db: Database, kind: str) -> Query | None:
-    """The GPU ops of one kind; -1 stands for NULL and for columns that this export lacks."""
+    """The GPU ops of one kind; -1 stands for NULL and for columns that this export lacks.
+
+    ``name``, ``demangled`` and ``mangled`` are ids of strings or, below zero, what
+    ``op_labels`` explains.
+    """
     table = OP_TABLES[kind]
     if not db.has(table, "start", "end"):
         return None
     columns = {
         "start": "start",
         "end": "end",
-        "pid": _optional(db, table, "globalPid", -1),
+        "process": _optional(db, table, "globalPid", -1),
         "correlation": _optional(db, table, "correlationId", -1),
         "device": _optional(db, table, "deviceId", -1),
         "context": _optional(db, table, "contextId", -1),
         "stream": _optional(db, table, "streamId", -1),
+        "bytes": _optional(db, table, "bytes", -1) if kind in ("memcpy", "memset") else "-1",
+        "graph_node": _optional(db, table, "graphNodeId", -1) if kind != "graph" else "-1",
     }
-    if kind in ("memcpy", "memset"):
-        columns["bytes"] = _optional(db, table, "bytes", -1)
-    if kind != "graph":
-        columns["graph_node"] = _optional(db, table, "graphNodeId", -1)
-    columns |= {name: _optional(db, table, name, -1) for name in OP_NAMES[kind]}
     return Query(
         table,
-        columns,
+        columns | _name_ids(db, kind),
         where="start IS NOT NULL AND end IS NOT NULL",
         narrow=frozenset({"device", "context"}),
     )
+
+
+def _name_ids(db: Database, kind: str) -> dict[str, str]:
+    if kind == "kernel":
+        # mangledName is absent in 2021.2, and NULL for some kernels everywhere.
+        return {
+            "name": _first(db, KERNEL, "shortName", "demangledName"),
+            "demangled": _first(db, KERNEL, "demangledName", "shortName"),
+            "mangled": _first(db, KERNEL, "mangledName", "demangledName", "shortName"),
+        }
+    if kind == "memcpy":
+        name = f"-({_COPIES} + {_optional(db, MEMCPY, 'copyKind', 0)})"
+    elif kind == "memset":
+        name = str(-_SET)
+    else:
+        name = f"-({_GRAPHS} + {_optional(db, GRAPH, 'graphId', -1)})"
+    return dict.fromkeys(("name", "demangled", "mangled"), name)
+
+
+def op_labels(db: Database, ids: list[int]) -> list[str]:
+    """The name behind each id of an op's name, "" where the export has none."""
+    known = strings(db, [i for i in ids if i >= 0])
+    copies = copy_labels(db) if any(-_GRAPHS + 1 < i <= -_COPIES for i in ids) else {}
+    return [known.get(i, "") if i >= -1 else _memory_label(-i, copies) for i in ids]
+
+
+def _memory_label(number: int, copies: dict[int, str]) -> str:
+    """As nsys stats prints them; it has no name for a graph."""
+    if number == _SET:
+        return "[CUDA memset]"
+    if number >= _GRAPHS - 1:
+        graph = number - _GRAPHS
+        return f"[CUDA graph {graph}]" if graph >= 0 else "[CUDA graph]"
+    kind = number - _COPIES
+    return f"[CUDA memcpy {copies.get(kind, f'kind {kind}')}]"
 
 
 def nodes_query(db: Database) -> Query | None:
@@ -215,3 +246,9 @@ def capture_end(db: Database) -> int | None:
 
 def _optional(db: Database, table: str, column: str, otherwise: int) -> str:
     return f"coalesce({column}, {otherwise})" if db.has(table, column) else str(otherwise)
+
+
+def _first(db: Database, table: str, *columns: str) -> str:
+    """The first of the columns that exists and is not NULL, else -1."""
+    present = [column for column in columns if db.has(table, column)]
+    return f"coalesce({', '.join([*present, '-1'])})"

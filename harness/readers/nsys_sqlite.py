@@ -12,7 +12,7 @@ import pandas as pd
 
 from harness.errors import UnreadableReport
 from harness.readers import names, nsys_schema
-from harness.readers.columns import Columns, Database, Int64, open_database
+from harness.readers.columns import Columns, Database, Int64, in_parallel, open_database
 from harness.readers.nsys_facts import read_source
 from harness.readers.nsys_warnings import Oddities, read_warnings
 from harness.trace import (
@@ -30,6 +30,13 @@ from harness.trace import (
 
 _PID_BITS = 24  # globalTid: hardware 8, vm 8, pid 24, tid 24
 _PID_MASK = (1 << _PID_BITS) - 1
+#: Columns of ids with few different values.
+_IDS = {
+    "ranges": ("tid", "text_id", "domain"),
+    "launches": ("tid", "name"),
+    "nodes": ("tid",),
+    "ops": ("name", "demangled", "mangled"),
+}
 
 
 def read(path: str | Path, *, engine: str = "auto") -> Trace:
@@ -53,56 +60,75 @@ class _Reader:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self.bad_times: dict[str, int] = {}
-        queries = {
-            "ranges": nsys_schema.ranges_query(db),
-            "launches": nsys_schema.launches_query(db),
-            "nodes": nsys_schema.nodes_query(db),
-            **{kind: nsys_schema.ops_query(db, kind) for kind in KINDS},
+        ops = [(kind, nsys_schema.ops_query(db, kind)) for kind in KINDS]
+        self.kinds = [kind for kind, query in ops if query is not None]
+        stacks = {
+            "ranges": [nsys_schema.ranges_query(db)],
+            "launches": [nsys_schema.launches_query(db)],
+            "nodes": [nsys_schema.nodes_query(db)],
+            "ops": [query for _, query in ops],
         }
-        wanted = {key: query for key, query in queries.items() if query is not None}
+        wanted = {
+            key: stack
+            for key, queries in stacks.items()
+            if (stack := [query for query in queries if query is not None])
+        }
         self.columns: dict[str, Columns] = dict(zip(wanted, db.read(*wanted.values()), strict=True))
-        for key, columns in self.columns.items():
-            self._mend_times(key, columns)
+        self.bad_times = self._mend_times()
+        self.coded = self._coded()
 
     def trace(self) -> Trace:
-        tids = {key: self._take(key, "tid") for key in ("ranges", "launches", "nodes")}
-        coded = {key: names.codes_of(values) for key, values in tids.items()}
-        seen = np.unique(np.concatenate([unique for _, unique in coded.values()]))
+        tids = {key: self._codes(key, "tid") for key in ("ranges", "launches", "nodes")}
+        seen = np.unique(np.concatenate([unique for _, unique in tids.values()]))
         gpu_ops = self._gpu_ops(seen)
         threads, global_tids = self._threads(seen, gpu_ops)
         rows = {
             key: np.searchsorted(global_tids, unique).astype(np.int32)[codes]
-            for key, (codes, unique) in coded.items()
+            for key, (codes, unique) in tids.items()
         }
-        process = tids["ranges"] >> _PID_BITS
-        oddities = Oddities(bad_times=self.bad_times)
+        process = threads["process"].to_numpy()
         trace = Trace(
             source=read_source(self.db),
             threads=threads,
             ranges=self._ranges(rows["ranges"], process),
             launches=self._launches(rows["launches"]),
             gpu_ops=gpu_ops,
-            graph_nodes=self._nodes(rows["nodes"], tids["nodes"]),
+            graph_nodes=self._nodes(rows["nodes"], process),
         )
+        oddities = Oddities(bad_times=self.bad_times)
         return replace(trace, warnings=read_warnings(self.db, trace, oddities))
 
     def _take(self, key: str, column: str) -> Any:
         """Hand over a column and forget it, so that it can be freed early."""
-        if key not in self.columns:
-            return np.empty(0, np.int64)
         return self.columns[key].integers.pop(column)
 
-    def _mend_times(self, key: str, columns: Columns) -> None:
-        if "end" not in columns.integers:
-            return
-        start, end = columns.integers["start"], columns.integers["end"]
-        backwards = int(np.count_nonzero(end < start))
-        if backwards:
-            self.bad_times[key] = backwards
-            columns.integers["end"] = np.maximum(start, end)
+    def _coded(self) -> dict[tuple[str, str], tuple[Any, Int64]]:
+        """Codes and ids of every column of ids, all cores at work; the columns are let go."""
+        ids = {
+            (key, column): self._take(key, column)
+            for key, columns in _IDS.items()
+            if key in self.columns
+            for column in columns
+        }
+        return dict(zip(ids, in_parallel(names.codes_of, list(ids.values())), strict=True))
 
-    def _ranges(self, thread: Any, process: Int64) -> pd.DataFrame:
+    def _codes(self, key: str, column: str) -> tuple[Any, Int64]:
+        none = np.empty(0, np.int64)
+        return self.coded.pop((key, column), (none, none))
+
+    def _mend_times(self) -> dict[str, int]:
+        """Make rows that end before they start zero-length; how many there were."""
+        found = {}
+        for key, columns in self.columns.items():
+            if "end" not in columns.integers:
+                continue
+            start, end = columns.integers["start"], columns.integers["end"]
+            if backwards := int(np.count_nonzero(end < start)):
+                found[key] = backwards
+                np.maximum(start, end, out=end)
+        return found
+
+    def _ranges(self, thread: Any, process_of: Int64) -> pd.DataFrame:
         if "ranges" not in self.columns:
             return empty_frame(RANGE_COLUMNS)
         start, end = self._take("ranges", "start"), self._take("ranges", "end")
@@ -122,7 +148,7 @@ class _Reader:
                 "start": start,
                 "end": end,
                 "name": self._range_names(),
-                "domain": self._domains(process),
+                "domain": self._domains(process_of[thread]),
                 "style": names.categorical(style, STYLES),
                 "open": is_open,
             },
@@ -137,7 +163,7 @@ class _Reader:
     def _range_names(self) -> pd.Categorical:
         """coalesce(StringIds[textId], text, ''): a textId without a string falls back to text."""
         columns = self.columns["ranges"]
-        codes, ids = names.codes_of(self._take("ranges", "text_id"))
+        codes, ids = self._codes("ranges", "text_id")
         known = nsys_schema.strings(self.db, ids.tolist())
         if not columns.labels:
             return names.categorical(codes, [known.get(i, "") for i in ids.tolist()])
@@ -150,7 +176,7 @@ class _Reader:
         )
 
     def _domains(self, process: Int64) -> pd.Categorical:
-        codes, ids = names.codes_of(self._take("ranges", "domain"))
+        codes, ids = self._codes("ranges", "domain")
         if not ids.any():
             return names.categorical(codes, [""] * len(ids))
         known = nsys_schema.domain_names(self.db)
@@ -167,76 +193,35 @@ class _Reader:
         if "launches" not in self.columns:
             return empty_frame(LAUNCH_COLUMNS)
         columns = {name: self._take("launches", name) for name in ("start", "end", "correlation")}
-        name = self._by_string(self._take("launches", "name"))
+        codes, ids = self._codes("launches", "name")
+        known = nsys_schema.strings(self.db, ids.tolist())
+        name = names.categorical(codes, [known.get(i, "") for i in ids.tolist()])
         return frame(LAUNCH_COLUMNS, {"thread": thread, "name": name, **columns})
-
-    def _by_string(self, ids: Int64) -> pd.Categorical:
-        codes, unique = names.codes_of(ids)
-        known = nsys_schema.strings(self.db, unique.tolist())
-        return names.categorical(codes, [known.get(i, "") for i in unique.tolist()])
 
     def _gpu_ops(self, tids: Int64) -> pd.DataFrame:
         """Kernels, copies, sets and whole-graph launches, in that order."""
-        processes = np.unique(tids >> _PID_BITS)
-        alone = int(processes[0]) if len(processes) == 1 else -1
-        parts = [self._ops(kind, alone) for kind in KINDS if kind in self.columns]
-        parts = [part for part in parts if len(part["start"])]
-        if not parts:
+        if "ops" not in self.columns:
             return empty_frame(GPU_OP_COLUMNS)
-        out: dict[str, Any] = {}
-        for name, dtype in GPU_OP_COLUMNS.items():
-            values = [part.pop(name) for part in parts]
-            if len(values) == 1:
-                out[name] = values[0]
-            elif dtype == "category":
-                out[name] = pd.api.types.union_categoricals(values)
-            else:
-                out[name] = np.concatenate(values)
+        columns = self.columns["ops"]
+        process = columns.integers["process"]
+        process >>= _PID_BITS
+        processes = np.unique(tids >> _PID_BITS)
+        if len(processes) == 1:
+            # Without a process of its own an op can only come from the one there is.
+            process[process < 0] = processes[0]
+        kind = np.repeat([KINDS.index(kind) for kind in self.kinds], columns.rows)
+        out: dict[str, Any] = {"kind": names.categorical(kind, KINDS), **columns.integers}
+        for name in _IDS["ops"]:
+            codes, ids = self._codes("ops", name)
+            out[name] = names.categorical(codes, nsys_schema.op_labels(self.db, ids.tolist()))
         return frame(GPU_OP_COLUMNS, out)
 
-    def _ops(self, kind: str, alone: int) -> dict[str, Any]:
-        columns = self.columns[kind].integers
-        count = len(columns["start"])
-        process = columns.pop("pid") >> _PID_BITS
-        if alone >= 0:
-            # Without a process of its own an op can only come from the one there is.
-            process[process < 0] = alone
-        unknown = np.full(count, -1, np.int64)
-        ids = [columns.pop(name) for name in nsys_schema.OP_NAMES[kind]]
-        part = {
-            "kind": names.constant(count, KINDS.index(kind), KINDS),
-            "process": process,
-            "bytes": columns.pop("bytes", unknown),
-            "graph_node": columns.pop("graph_node", unknown),
-            **columns,
-        }
-        if kind == "kernel":
-            demangled, short, mangled = ids
-            # mangledName is absent before 2022 and NULL for some kernels.
-            part["demangled"] = self._by_string(_otherwise(demangled, short))
-            part["name"] = self._by_string(_otherwise(short, demangled))
-            part["mangled"] = self._by_string(_otherwise(mangled, demangled))
-        else:
-            part["name"] = part["demangled"] = part["mangled"] = self._op_names(kind, count, ids)
-        return part
-
-    def _op_names(self, kind: str, count: int, ids: list[Int64]) -> pd.Categorical:
-        if kind == "memset":
-            return names.constant(count, 0, ["[CUDA memset]"])
-        codes, unique = names.codes_of(ids[0])
-        if kind == "graph":
-            labels = [f"[CUDA graph {i}]" if i >= 0 else "[CUDA graph]" for i in unique.tolist()]
-        else:
-            known = nsys_schema.copy_labels(self.db)
-            labels = [f"[CUDA memcpy {known.get(i, f'kind {i}')}]" for i in unique.tolist()]
-        return names.categorical(codes, labels)
-
-    def _nodes(self, thread: Any, tids: Int64) -> pd.DataFrame:
+    def _nodes(self, thread: Any, process_of: Int64) -> pd.DataFrame:
         if "nodes" not in self.columns:
             return empty_frame(GRAPH_NODE_COLUMNS)
         columns = {name: self._take("nodes", name) for name in ("time", "node", "original")}
         return frame(
-            GRAPH_NODE_COLUMNS, {"thread": thread, "process": tids >> _PID_BITS, **columns}
+            GRAPH_NODE_COLUMNS, {"thread": thread, "process": process_of[thread], **columns}
         )
 
     def _threads(self, seen: Int64, gpu_ops: pd.DataFrame) -> tuple[pd.DataFrame, Int64]:
@@ -257,8 +242,3 @@ class _Reader:
             },
         )
         return threads, tids
-
-
-def _otherwise(ids: Int64, fallback: Int64) -> Int64:
-    missing = ids < 0
-    return np.where(missing, fallback, ids) if missing.any() else ids

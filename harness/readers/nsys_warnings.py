@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness.readers import STALE_AFTER_NS, nsys_schema
-from harness.readers.columns import Database
+from harness.readers.columns import Database, Int64
 from harness.trace import Trace, Warning_
 
 _RECORD = "Record with nsys profile -t cuda,nvtx (harness run --nsys does)."
@@ -201,27 +202,33 @@ def _unlinked(trace: Trace) -> Iterator[Warning_]:
     )
 
 
-def _has_launch(trace: Trace) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _has_launch(trace: Trace) -> npt.NDArray[np.bool_]:
     """For each op: is there a launch with its process and correlation?"""
-    correlation = trace.launches["correlation"].to_numpy()
+    known = trace.launches["correlation"].to_numpy()
+    wanted = trace.gpu_ops["correlation"].to_numpy()
+    op_process: Int64 = trace.gpu_ops["process"].to_numpy()
+    if trace.threads["process"].nunique() == 1:
+        only = int(trace.threads["process"].iloc[0])
+        mine: npt.NDArray[np.bool_] = op_process == only
+        return mine & _found(wanted, known)
     process = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()]
-    ops = trace.gpu_ops
-    out = np.zeros(len(ops), bool)
-    for one in pd.unique(ops["process"]).tolist():
-        mine = ops["process"].to_numpy() == one
-        known = correlation[process == one]
-        if not len(known):
-            continue
-        wanted = ops["correlation"].to_numpy()[mine]
-        low, span = int(known.min()), int(known.max() - known.min()) + 1
-        if span > 16 * len(known) + 1024:
-            out[mine] = np.isin(wanted, known)
-            continue
-        present = np.zeros(span, bool)
-        present[known - low] = True
-        inside = (wanted >= low) & (wanted < low + span)
-        out[mine] = inside & present[np.where(inside, wanted - low, 0)]
+    out = np.zeros(len(wanted), bool)
+    for one in pd.unique(op_process).tolist():
+        mine = op_process == one
+        out[mine] = _found(wanted[mine], known[process == one])
     return out
+
+
+def _found(wanted: Int64, known: Int64) -> npt.NDArray[np.bool_]:
+    """Which of ``wanted`` are among ``known``; by a table where the numbers lie close."""
+    if not len(known):
+        return np.zeros(len(wanted), bool)
+    low, high = int(known.min()), int(known.max())
+    if high - low > 16 * len(known) + 1024:
+        return np.isin(wanted, known)
+    present = np.zeros(high - low + 3, bool)  # with an empty slot at either end
+    present[known - (low - 1)] = True
+    return present[np.clip(wanted, low - 1, high + 1) - (low - 1)]
 
 
 def _ranges(trace: Trace) -> Iterator[Warning_]:
@@ -255,7 +262,8 @@ def _stale(path: Path) -> Iterator[Warning_]:
 
 def _mended(oddities: Oddities) -> Iterator[Warning_]:
     if oddities.bad_times:
-        what = ", ".join(f"{count} {kind}" for kind, count in sorted(oddities.bad_times.items()))
+        found = sorted(oddities.bad_times.items())
+        what = ", ".join(f"{n} {'GPU ops' if kind == 'ops' else kind}" for kind, n in found)
         yield Warning_(
             "backward-times",
             f"rows that end before they start were taken as zero-length: {what}",

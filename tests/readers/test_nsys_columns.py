@@ -32,7 +32,7 @@ def make(path: Path, rows: list[tuple[int, int | None, str | None]], first: int 
 
 def read(path: Path, query: Query = QUERY, engine: str = "adbc") -> list[tuple[int, int, str]]:
     with open_database(path, engine) as db:
-        [out] = db.read(query)
+        [out] = db.read([query])
     texts = [out.labels[code] for code in out.codes]
     return list(zip(out.integers["a"].tolist(), out.integers["b"].tolist(), texts, strict=True))
 
@@ -73,7 +73,7 @@ def test_narrow_columns_are_int32(tmp_path: Path) -> None:
     query = Query("t", {"a": "a", "b": "b"}, narrow=frozenset({"b"}))
     for engine in ("adbc", "stdlib"):
         with open_database(path, engine) as db:
-            [out] = db.read(query)
+            [out] = db.read([query])
         assert [array.dtype for array in out.integers.values()] == [np.int64, np.int32]
 
 
@@ -82,7 +82,7 @@ def test_null_is_refused_by_both_engines(tmp_path: Path) -> None:
     query = Query("t", {"b": "b"})
     for engine in ("adbc", "auto", "stdlib"):
         with pytest.raises(HarnessError), open_database(path, engine) as db:
-            db.read(query)
+            db.read([query])
 
 
 def test_what_the_driver_refuses_the_standard_library_reads(tmp_path: Path) -> None:
@@ -91,16 +91,33 @@ def test_what_the_driver_refuses_the_standard_library_reads(tmp_path: Path) -> N
     with sqlite3.connect(path) as db:
         db.execute("INSERT INTO t (rowid, a, b, s) VALUES (1000000000000, 3, 4, 'y')")
     with open_database(path, "adbc") as db, pytest.raises(ArrowProblem):
-        db.read(QUERY)
+        db.read([QUERY])
     assert read(path, engine="auto") == [(1, 2, "x"), (3, 4, "y")]
 
 
 def test_several_queries_at_once(tmp_path: Path) -> None:
     path = make(tmp_path / "t.sqlite", [(i, i, str(i)) for i in range(5)])
     with open_database(path) as db:
-        low, all_ = db.read(Query("t", {"a": "a"}, where="a < 2"), QUERY)
+        low, all_ = db.read([Query("t", {"a": "a"}, where="a < 2")], [QUERY])
     assert low.integers["a"].tolist() == [0, 1]
     assert all_.labels == ["0", "1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("engine", ["adbc", "stdlib"])
+def test_stacked_queries_share_their_columns(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns.Database.pieces, "__defaults__", (10,))
+    path = make(tmp_path / "t.sqlite", [(i, i, str(i % 3)) for i in range(35)])
+    some = Query("t", {"a": "a", "b": "-7"}, where="a % 2", text="'x'")
+    none = Query("t", {"a": "a", "b": "b"}, where="a > 99", text="s")
+    with open_database(path, engine) as db:
+        [out] = db.read([some, none, QUERY])
+    assert out.rows == [17, 0, 35]
+    assert out.integers["a"].tolist() == [*range(1, 35, 2), *range(35)]
+    assert out.integers["b"].tolist() == [-7] * 17 + list(range(35))
+    texts = [out.labels[code] for code in out.codes]
+    assert texts == ["x"] * 17 + [str(i % 3) for i in range(35)]
 
 
 @given(st.lists(st.binary(max_size=40) | st.sampled_from([b"", b"a", b"a\0", b"\0a", b"step"])))
