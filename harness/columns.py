@@ -131,6 +131,9 @@ VIEWS: dict[str, dict[str, str]] = {
         "device_ns": "Device time including the operators it calls.",
         "self_cpu_ns": "CPU time without the operators it calls.",
         "cpu_ns": "CPU time including them.",
+        "device": "`cpu` for operators; for kernels listed on their own, their device.",
+        "annotation": "True for a range of the program: its device time is that of its kernels, or"
+        " of the gap they span, and must not be added to theirs.",
     },
     "both": {
         "path": "Path of the range, as nsys recorded it (as torch.profiler did where only it has"
@@ -142,6 +145,8 @@ VIEWS: dict[str, dict[str, str]] = {
         "nsys_total_ns": "Total time in the nsys pass.",
         "torch_total_ns": "Total time in the torch pass, the same measure of another execution.",
         "ratio": "torch_total_ns over nsys_total_ns.",
+        "nsys_cpu_ns": "CPU time in the nsys pass.",
+        "torch_cpu_ns": "CPU time in the torch pass.",
         "code": "Short name of the reason why the two disagree; empty where they agree.",
         "reason": "That reason in a sentence.",
     },
@@ -182,6 +187,8 @@ HEADINGS: dict[str, str] = {
     "torch: total": "Total time of the same range in the torch pass: another execution.",
     "Ratio": "The torch pass's total time over the nsys pass's.",
     "CPU": _COUNTS["cpu_ns"],
+    "torch: inst": "Instances of the same range in the torch pass (where no GPU op was recorded).",
+    "torch: CPU": "CPU time of the same range in the torch pass (where no GPU op was recorded).",
     "CPU/inst": "CPU time of one instance on average.",
 }
 

@@ -104,6 +104,12 @@ def explain(nsys: Measures | None, torch: Measures | None, whole: Whole, name: s
         return _only_one(nsys, torch, name)
     if _counts(nsys) != _counts(torch):
         checks = _COUNT_CHECKS
+    elif nsys.instances != torch.instances:
+        return (
+            "instances",
+            f"opened {nsys.instances} times under {NSYS} and {torch.instances} under {TORCH}, with"
+            " as many GPU ops altogether",
+        )
     elif _apart(nsys.total_gpu_ns, torch.total_gpu_ns):
         checks = _TIME_CHECKS
     else:

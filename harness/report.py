@@ -318,6 +318,8 @@ TORCH_COLUMNS = (
     "device_ns",
     "self_cpu_ns",
     "cpu_ns",
+    "device",
+    "annotation",
 )
 
 

@@ -32,6 +32,8 @@ COLUMNS = (
     "nsys_total_ns",
     "torch_total_ns",
     "ratio",
+    "nsys_cpu_ns",
+    "torch_cpu_ns",
     "code",
     "reason",
 )
@@ -186,6 +188,8 @@ def _row(
         nsys.total_gpu_ns if nsys else None,
         torch.total_gpu_ns if torch else None,
         ratio,
+        nsys.cpu_ns if nsys else None,
+        torch.cpu_ns if torch else None,
         code,
         reason,
     )

@@ -105,7 +105,8 @@ def describe(selection: Selection) -> str:
         ("pid", selection.pids),
     ):
         if values:
-            parts.append(f"{label} {', '.join(printable(str(v)) for v in values)}")
+            shown = (printable(str(value)) if value != "" else "(default)" for value in values)
+            parts.append(f"{label} {', '.join(shown)}")
     return "Selected: " + "; ".join(parts) if parts else ""
 
 

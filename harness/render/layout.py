@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.render import facts
-from harness.render.grids import range_grid, view_grid
+from harness.render.grids import view_grid
 from harness.render.page import Column, Grid, Page, Row, Section
+from harness.render.range_tree import range_grid
 from harness.render.text import count, duration, exact, plural, printable, printable_path, share
 from harness.selection import available
 
@@ -95,6 +96,8 @@ def _no_gpu(report: Report) -> Section | None:
 
 
 def _workload(report: Report) -> Section | None:
+    if report.view == "torch":
+        return None
     lines = facts.workload_lines(report.run, _chain_ratio(report))
     return Section("The workload's own results", lines) if lines else None
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from harness.render.grids import range_grid, rows_grid, view_grid
+from harness.render.grids import rows_grid, view_grid
 from harness.render.page import Grid, Row
+from harness.render.range_tree import range_grid
 from harness.render.text import plural, printable
 from harness.spread import stragglers
 

@@ -10,7 +10,8 @@ import pytest
 import harness
 from harness import columns, report, spread
 from harness.errors import UsageProblem
-from harness.render.grids import _OTHER_OPS, _RANGE_TIMES
+from harness.render.grids import RANGE_TIMES
+from harness.render.range_tree import OTHER_OPS
 from harness.report import Request
 from harness.sidebyside import COLUMNS as BOTH
 from harness.sidebyside import join
@@ -36,7 +37,7 @@ def test_every_column_of_the_joined_views_is_defined() -> None:
 
 
 def test_every_heading_of_the_printed_table_is_defined() -> None:
-    for spec in (*_RANGE_TIMES, *_OTHER_OPS):
+    for spec in (*RANGE_TIMES, *OTHER_OPS):
         assert spec.heading in columns.HEADINGS
 
 

@@ -68,6 +68,13 @@ def test_more_instances() -> None:
     assert reason(BASE, torch)[0] == "instances"
 
 
+def test_without_gpu_work_instances_still_count() -> None:
+    nsys, torch = Measures(instances=10, cpu_ns=5), Measures(instances=12, cpu_ns=6)
+    code, text = reason(nsys, torch)
+    assert code == "instances"
+    assert text.startswith("opened 10 times under nsys and 12 under torch.profiler")
+
+
 def test_graphs_recorded_whole() -> None:
     nsys = Measures(instances=10, graph_launches=10, total_gpu_ns=4_360_000)
     code, text = reason(nsys, BASE)
