@@ -187,7 +187,11 @@ def test_policy_is_passed_on() -> None:
 def test_torch_traces() -> None:
     trace = DATA / "h200" / "blocks.trace.json.gz"
     rows = by_name(harness.compare(trace, trace))
-    assert {rows[name].verdict for name in ("eager-block", "gemm", "chain")} == {"same"}
+    # Chain's ten instances vary too much for an interval within 1 %.
+    assert [rows[name].verdict for name in ("eager-block", "gemm", "chain")] == (
+        ["same", "same", "unsure"]
+    )
+    assert {row.ratio for row in rows.values()} == {1.0}
     mixed = harness.compare(DATA / "h200" / "blocks.sqlite", trace)
     assert "recorded by" in {fact.name for fact in mixed.blocked}
     assert {row.verdict for row in mixed.items} <= {"unsure", "new", "gone"}
