@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -40,13 +40,14 @@ _MOST_PIECES = 256
 class Query:
     """Columns to read from one table, in rowid order.
 
-    ``integers`` maps a result's name to a SQL expression that is never NULL (``coalesce``);
+    ``integers`` maps a result's name to a SQL expression that is never NULL (``coalesce``), or to
+    a number, which is filled in without asking SQLite;
     ``text`` is an expression for text, never NULL. ``rowids`` limits to a range, both ends
     included.
     """
 
     table: str
-    integers: Mapping[str, str]
+    integers: Mapping[str, str | int]
     where: str = ""
     text: str = ""
     narrow: frozenset[str] = frozenset()  # integers that fit int32
@@ -57,9 +58,14 @@ class Query:
         out = [np.int32 if name in self.narrow else np.int64 for name in self.integers]
         return [*out, np.int32] if self.text else list(out)
 
+    def selected(self, columns: list[T]) -> list[T]:
+        """Those of ``columns`` (one for each dtype) that ``sql`` selects."""
+        constant = [isinstance(column, int) for column in self.integers.values()]
+        return [column for i, column in enumerate(columns) if not any(constant[i : i + 1])]
+
     def sql(self) -> str:
-        """The SELECT statement: the integer columns, then the text."""
-        columns = [*self.integers.values()]
+        """The SELECT statement: the integer columns that are not constant, then the text."""
+        columns = [column for column in self.integers.values() if isinstance(column, str)]
         if self.text:
             # As a blob: to hand over text SQLite copies each value to end it with a zero byte.
             columns.append(f"CAST({self.text} AS BLOB)")
@@ -100,6 +106,13 @@ class Database:
             name: frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
             for (name,) in names
             if name.isidentifier()
+        }
+        #: The columns of each table that are declared NOT NULL.
+        self.required = {
+            name: frozenset(
+                row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[3]
+            )
+            for name in self.tables
         }
 
     def has(self, table: str, *columns: str) -> bool:
@@ -204,7 +217,11 @@ class _Piece:
         self.rows = 0
 
     def read(self, uri: str) -> None:
-        self.rows = arrow_sqlite.read(uri, self.query.sql(), self.into, self.encoder)
+        into = self.query.selected(self.into)
+        self.rows = arrow_sqlite.read(uri, self.query.sql(), into, self.encoder)
+        for array, column in zip(self.into, self.query.integers.values(), strict=False):
+            if isinstance(column, int):
+                array[: self.rows] = column
 
 
 def _columns(
@@ -265,7 +282,7 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 
 def _read_rows(db: Database, stack: Stack) -> Columns:
-    """The same columns through the standard library, 8192 rows of Python objects at a time."""
+    """The same columns through the standard library, some rows of Python objects at a time."""
     encoder = TextEncoder()
     dtypes = stack[0].dtypes()
     chunks: list[list[npt.NDArray[Any]]] = [[np.empty(0, dtype)] for dtype in dtypes]
@@ -273,12 +290,13 @@ def _read_rows(db: Database, stack: Stack) -> Columns:
     for query in stack:
         count = 0
         try:
-            for columns in _batches(db, query):
+            for columns in _batches(db, replace(query, text="")):
                 count += len(columns[0])
-                if query.text:
-                    columns[-1] = [encoder.code(text) for text in columns[-1]]
-                for chunk, column, dtype in zip(chunks, columns, dtypes, strict=True):
-                    chunk.append(np.array(column, np.int64).astype(dtype))
+                for chunk, column in zip(chunks, columns, strict=False):
+                    chunk.append(column.astype(chunk[0].dtype))
+            if query.text:
+                texts = db.connection.execute(replace(query, integers={}).sql())
+                chunks[-1].append(np.fromiter((encoder.code(text) for (text,) in texts), np.int32))
         except (TypeError, ValueError, OverflowError) as error:
             raise UnreadableReport(
                 f"{db.path}: unexpected value in {query.table} ({error})"
@@ -288,11 +306,20 @@ def _read_rows(db: Database, stack: Stack) -> Columns:
     return _columns(stack[0], arrays, counts, encoder.labels())
 
 
-def _batches(db: Database, query: Query) -> Iterator[list[Sequence[Any]]]:
-    """The query's columns, some rows at a time; text as bytes."""
+def _batches(db: Database, query: Query) -> Iterator[list[Int64]]:
+    """The query's integer columns, some rows at a time."""
     cursor = db.connection.execute(query.sql())
-    while rows := cursor.fetchmany(arrow_sqlite.BATCH_ROWS):
-        yield list(zip(*rows, strict=True))
+    width = len(cursor.description)
+    while True:
+        some = chain.from_iterable(islice(cursor, arrow_sqlite.BATCH_ROWS))
+        rows = np.fromiter(some, np.int64).reshape(-1, width)
+        if not len(rows):
+            return
+        columns = iter(rows.T)
+        yield [
+            np.full(len(rows), column) if isinstance(column, int) else next(columns)
+            for column in query.integers.values()
+        ]
 
 
 def _check_file(path: Path) -> None:

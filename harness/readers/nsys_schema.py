@@ -29,6 +29,8 @@ _MARKS = ("StringIds", NVTX, RUNTIME, KERNEL, "ANALYSIS_DETAILS", "META_DATA_EXP
 #: eventType of NVTX_EVENTS: ranges, and the same as imported from NVTXT files.
 PUSH_POP, START_END = (59, 70), (60, 71)
 DOMAIN = 75
+#: Stands for an end that is NULL; later than any.
+OPEN = 2**63 - 1
 
 # What ENUM_CUDA_MEMCPY_OPER says; the 2021.2 export has no such table.
 _COPY_LABELS = {
@@ -55,7 +57,7 @@ def is_export(db: Database) -> bool:
 
 
 def ranges_query(db: Database) -> Query | None:
-    """start, end, closed, type, tid, text_id, domain and the text of every range."""
+    """start, end (OPEN where NULL), type, tid, text_id, domain and the text of every range."""
     if not db.has(NVTX, "start", "end", "eventType", "globalTid"):
         return None
     types = ", ".join(map(str, PUSH_POP + START_END))
@@ -63,8 +65,7 @@ def ranges_query(db: Database) -> Query | None:
         NVTX,
         {
             "start": "start",
-            "end": "coalesce(end, start)",
-            "closed": "end IS NOT NULL",
+            "end": f"coalesce(end, {OPEN})",
             "type": "eventType",
             "tid": "globalTid",
             "text_id": _optional(db, NVTX, "textId", -1),
@@ -73,7 +74,7 @@ def ranges_query(db: Database) -> Query | None:
         # The type first: `end` is NULL in marks, categories and domains as well.
         where=f"eventType IN ({types}) AND globalTid IS NOT NULL AND start IS NOT NULL",
         text="coalesce(text, '')" if db.has(NVTX, "text") else "",
-        narrow=frozenset({"closed", "type"}),
+        narrow=frozenset({"type"}),
     )
 
 
@@ -104,7 +105,7 @@ def ops_query(db: Database, kind: str) -> Query | None:
     table = OP_TABLES[kind]
     if not db.has(table, "start", "end"):
         return None
-    columns = {
+    columns: dict[str, str | int] = {
         "start": "start",
         "end": "end",
         "process": _optional(db, table, "globalPid", -1),
@@ -112,8 +113,8 @@ def ops_query(db: Database, kind: str) -> Query | None:
         "device": _optional(db, table, "deviceId", -1),
         "context": _optional(db, table, "contextId", -1),
         "stream": _optional(db, table, "streamId", -1),
-        "bytes": _optional(db, table, "bytes", -1) if kind in ("memcpy", "memset") else "-1",
-        "graph_node": _optional(db, table, "graphNodeId", -1) if kind != "graph" else "-1",
+        "bytes": _optional(db, table, "bytes", -1) if kind in ("memcpy", "memset") else -1,
+        "graph_node": _optional(db, table, "graphNodeId", -1) if kind != "graph" else -1,
     }
     return Query(
         table,
@@ -123,7 +124,7 @@ def ops_query(db: Database, kind: str) -> Query | None:
     )
 
 
-def _name_ids(db: Database, kind: str) -> dict[str, str]:
+def _name_ids(db: Database, kind: str) -> dict[str, str | int]:
     if kind == "kernel":
         # mangledName is absent in 2021.2, and NULL for some kernels everywhere.
         return {
@@ -131,10 +132,11 @@ def _name_ids(db: Database, kind: str) -> dict[str, str]:
             "demangled": _first(db, KERNEL, "demangledName", "shortName"),
             "mangled": _first(db, KERNEL, "mangledName", "demangledName", "shortName"),
         }
+    name: str | int
     if kind == "memcpy":
         name = f"-({_COPIES} + {_optional(db, MEMCPY, 'copyKind', 0)})"
     elif kind == "memset":
-        name = str(-_SET)
+        name = -_SET
     else:
         name = f"-({_GRAPHS} + {_optional(db, GRAPH, 'graphId', -1)})"
     return dict.fromkeys(("name", "demangled", "mangled"), name)
@@ -244,11 +246,16 @@ def capture_end(db: Database) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _optional(db: Database, table: str, column: str, otherwise: int) -> str:
-    return f"coalesce({column}, {otherwise})" if db.has(table, column) else str(otherwise)
+def _optional(db: Database, table: str, column: str, otherwise: int) -> str | int:
+    """SQL for a column that may be missing or NULL; the constant itself where it is missing."""
+    if not db.has(table, column):
+        return otherwise
+    return column if column in db.required[table] else f"coalesce({column}, {otherwise})"
 
 
-def _first(db: Database, table: str, *columns: str) -> str:
+def _first(db: Database, table: str, *columns: str) -> str | int:
     """The first of the columns that exists and is not NULL, else -1."""
     present = [column for column in columns if db.has(table, column)]
+    if not present or present[0] in db.required[table]:
+        return present[0] if present else -1
     return f"coalesce({', '.join([*present, '-1'])})"

@@ -132,13 +132,13 @@ class _Reader:
         if "ranges" not in self.columns:
             return empty_frame(RANGE_COLUMNS)
         start, end = self._take("ranges", "start"), self._take("ranges", "end")
-        is_open = self._take("ranges", "closed") == 0
+        is_open = end == nsys_schema.OPEN
         capture_end = nsys_schema.capture_end(self.db)
         if capture_end is not None:
             # nsys writes the capture's end, not NULL: seen in 2022.4, 2023.4, 2025.3.
             is_open |= end == capture_end
         if is_open.any():
-            last = self._last_timestamp(end) if capture_end is None else capture_end
+            last = self._last_timestamp(end[~is_open]) if capture_end is None else capture_end
             end[is_open] = np.maximum(start[is_open], last)
         style = np.isin(self._take("ranges", "type"), nsys_schema.START_END).astype(np.int8)
         return frame(
