@@ -37,7 +37,8 @@ class Plan:
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="With one path: the saved baseline, or the run, to compare against (default: the oldest).",
+    help="With one path: the saved baseline, or the run, to compare against (default: the saved"
+    " baseline if there is one only, else the oldest run).",
 )
 @click.option("--newest", is_flag=True, help="With a folder of runs: only the newest one.")
 @click.option(
@@ -189,6 +190,7 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool) -> Plan:
         base = inputs.find_baseline(path.resolve().parent, baseline)
         return Plan(inputs.Named(base.name, base), (inputs.Named(path.name, path),))
     runs, notes = inputs.runs_in(path)
+    baseline = baseline or inputs.only_baseline(path)
     if baseline is not None:
         found = inputs.find_baseline(path, baseline)
         base_run = inputs.Named(found.name, found)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
-from harness.comparison.explain import blame_nested, explain, other_count, summarise
+from harness.comparison.explain import beside_gpu_time, blame_nested, explain, summarise
 from harness.comparison.result import Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
@@ -106,8 +106,7 @@ def _explanation(
     key: Key, base: Side, new: Side, base_ns: float | None, verdict: str
 ) -> tuple[str, ...]:
     if verdict == "same":
-        # As many ns an instance, but how many instances?
-        return other_count(base.instances(key), new.instances(key))
+        return beside_gpu_time(key, base, new, base_ns)
     return explain(key, base, new, base_ns)
 
 

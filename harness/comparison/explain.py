@@ -16,6 +16,8 @@ CHANGED = ("faster", "slower")
 _MOST = 0.5
 #: Idle time is worth a word when it grew or shrank by this part of the range's GPU time.
 _IDLE_SHARE = 0.1
+#: The same where the GPU time did not change: idle time follows the CPU, whose noise is large.
+_IDLE_SHARE_UNCHANGED = 0.5
 #: Instance counts further apart than this are in the sentence.
 _COUNT_CHANGE = 0.05
 #: Ranges named in the sentence before the rest is counted.
@@ -93,6 +95,15 @@ def _idle(before: float, after: float, base_ns: float) -> list[str]:
 
 def _us(ns: float) -> str:
     return f"{ns / 1000:.1f} µs"
+
+
+def beside_gpu_time(key: Key, base: Side, new: Side, base_ns: float | None) -> tuple[str, ...]:
+    """What an unchanged GPU time an instance hides: much more or less idle, or other counts."""
+    idle: list[str] = []
+    before, after = base.idle(key), new.idle(key)
+    if base_ns and abs(after - before) > _IDLE_SHARE_UNCHANGED * max(base_ns, before, after):
+        idle = _idle(before, after, base_ns)
+    return (*idle, *other_count(base.instances(key), new.instances(key)))
 
 
 def other_count(before: float, after: float) -> tuple[str, ...]:

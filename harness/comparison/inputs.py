@@ -193,6 +193,14 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     return [named for _, _, named in sorted(found, key=lambda item: item[:2])], tuple(notes)
 
 
+def only_baseline(folder: Path) -> str | None:
+    """The saved baseline of a folder of runs, when there is exactly one."""
+    from harness.launch.rundir import read_baselines
+
+    saved = list(read_baselines(folder))
+    return saved[0] if len(saved) == 1 else None
+
+
 def find_baseline(folder: Path, name: str) -> Path:
     """The run that ``name`` means: a saved baseline, else a run or recording of that name.
 

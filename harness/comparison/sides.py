@@ -14,7 +14,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness import summarise
+from harness.comparison.idle import idle_of_instances
 from harness.comparison.statistics import Sample, median_variance
+from harness.measures import path_rows
 
 if TYPE_CHECKING:
     from harness.attribute import Attribution
@@ -30,7 +32,8 @@ _CALL_ID = re.compile(r", (?:seq|op_id) = \d+")
 CAPTURES_AS_UNIT = 3
 #: Measure -> column of the instances frame.
 MEASURES = {"gpu": "total_gpu_ns", "cpu": "cpu_ns"}
-BY = ("ranges", "kernels")
+#: What tells ranges apart, in frames of instances and of path rows.
+KEY_COLUMNS = ("path", "domain", "style")
 
 
 class Key(NamedTuple):
@@ -116,7 +119,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
     return Capture(
         values=values,
         kernels=_kernel_use(found, instances),
-        idle=_idle(closed),
+        idle=_idle(found),
         source=found.trace.source,
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
@@ -157,11 +160,10 @@ def _split(values: Floats, codes: npt.NDArray[Any], groups: int) -> list[Floats]
 
 
 def _range_values(closed: pd.DataFrame, column: str) -> dict[Key, Floats]:
-    columns = ("path", "domain", "style")
-    codes, first = _groups(closed, columns)
+    codes, first = _groups(closed, KEY_COLUMNS)
     values = closed[column].to_numpy().astype(np.float64)
     parts = _split(values, codes, len(first))
-    return dict(zip(_keys(closed, columns, first), parts, strict=True))
+    return dict(zip(_keys(closed, KEY_COLUMNS, first), parts, strict=True))
 
 
 def _kernel_values(found: Attribution) -> dict[Key, Floats]:
@@ -177,12 +179,11 @@ def _kernel_values(found: Attribution) -> dict[Key, Floats]:
 
 
 def _kernel_use(found: Attribution, instances: pd.DataFrame) -> dict[Key, dict[str, KernelUse]]:
-    columns = ("path", "domain", "style")
-    codes, first = _groups(instances, columns)
-    counts = dict(zip(_keys(instances, columns, first), np.bincount(codes), strict=True))
+    codes, first = _groups(instances, KEY_COLUMNS)
+    counts = dict(zip(_keys(instances, KEY_COLUMNS, first), np.bincount(codes), strict=True))
     out: dict[Key, dict[str, KernelUse]] = {}
     table = _without_call_ids(summarise.path_kernels(found, names="demangled"))
-    wanted = (table[name].tolist() for name in (*columns, "kernel", "kernels", "total_ns"))
+    wanted = (table[name].tolist() for name in (*KEY_COLUMNS, "kernel", "kernels", "total_ns"))
     for path, domain, style, kernel, number, ns in zip(*wanted, strict=True):
         key = Key(tuple(path), str(domain), str(style))
         n = max(1, int(counts.get(key, 1)))
@@ -192,17 +193,18 @@ def _kernel_use(found: Attribution, instances: pd.DataFrame) -> dict[Key, dict[s
     return out
 
 
-def _idle(instances: pd.DataFrame) -> dict[Key, float]:
-    """Median idle ns of an instance: from its first op's start to its last op's end, less its
-    ops' own time."""
-    if "span_ns" not in instances.columns:
-        return {}
-    columns = ("path", "domain", "style")
-    codes, first = _groups(instances, columns)
-    idle = (instances["span_ns"] - instances["total_gpu_ns"]).clip(lower=0).to_numpy(np.float64)
-    parts = _split(idle, codes, len(first))
+def _idle(found: Attribution) -> dict[Key, float]:
+    """Median idle ns of a closed instance of each range that launched GPU work."""
+    ranges, idle, rows = found.trace.ranges, idle_of_instances(found), path_rows(found)
+    used = (idle >= 0) & ~ranges["open"].to_numpy().astype(bool)
+    if found.keep_range is not None:
+        used &= found.keep_range
+    described = {name: rows.columns[name] for name in ("path", "domain", "style")}
+    frame = _without_call_ids(pd.DataFrame(described).iloc[rows.of_range[used]])
+    codes, first = _groups(frame, KEY_COLUMNS)
+    parts = _split(idle[used].astype(np.float64), codes, len(first))
     medians = (float(np.median(part)) for part in parts)
-    return dict(zip(_keys(instances, columns, first), medians, strict=True))
+    return dict(zip(_keys(frame, KEY_COLUMNS, first), medians, strict=True))
 
 
 def samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:

@@ -230,6 +230,8 @@ def test_baselines(compare: Command, reports: Path, tmp_path: Path) -> None:
         _, out, _ = compare(folder, "--baseline", name, "--newest", "--format", "json")
         document = json.loads(out)
         assert (document["base"]["name"], document["new"]["name"]) == ("tf32", "slower-chain")
+    # The only saved baseline is meant when none is named.
+    assert json.loads(compare(folder, "--format", "json")[1])["base"]["name"] == "tf32"
     _, out, _ = compare(folder / "before", "--baseline", "main", "--format", "json")
     assert json.loads(out)["base"]["name"] == "tf32"
     code, _, err = compare(folder, "--baseline", "nope")

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -15,8 +17,10 @@ from planted import AA, DATA, captures, changed, kernels_called, range_called, s
 
 import harness
 from harness.comparison import Comparison, Row
+from harness.comparison.idle import idle_of_instances
 from harness.comparison.result import COLUMNS
 from harness.errors import UnreadableReport, UsageProblem
+from harness.measures import per_instance
 
 TF32_KERNEL = "sm80_xmma_gemm_f32f32_tf32f32_f32_tn_n_tilesize128x128x32_stage4_cublas"
 
@@ -236,3 +240,39 @@ def test_missing_file_and_empty_side() -> None:
         harness.compare(AA[0], "nowhere.sqlite")
     with pytest.raises(UsageProblem, match="no recording"):
         harness.compare(AA[0], [])
+
+
+@pytest.mark.parametrize("name", ["blocks", "train"])
+def test_idle_and_busy_time_of_an_instance_are_its_span(name: str) -> None:
+    """nsys calls the span of a range's ops its projected time; it sums them over instances."""
+    found = harness.load(DATA / "h200" / f"{name}.sqlite").attribute("thread")
+    idle, busy = idle_of_instances(found), per_instance(found)["total_gpu_ns"]
+    names = found.trace.ranges["name"].to_numpy()
+    with (DATA / "h200" / "nsys_stats" / f"{name}.nvtx_gpu_proj_sum.csv").open() as stream:
+        projected = {
+            row["Range"].lstrip(":"): int(row["Total Proj Time (ns)"])
+            for row in csv.DictReader(stream)
+        }
+    assert len(projected) >= 3
+    for range_name, total in projected.items():
+        mine = names == range_name
+        assert int((np.maximum(idle, 0) + busy)[mine].sum()) == total
+
+
+def test_idle_that_grew_is_told_although_the_gpu_time_did_not(tmp_path: Path) -> None:
+    """Every kernel of the copy starts 200 us times its place later, so gaps grow by 200 us each."""
+    spread = [
+        changed(
+            file,
+            tmp_path / file.name,
+            'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = "end" + 200000 * rowid,'
+            " start = start + 200000 * rowid",
+        )
+        for file in AA[:3]
+    ]
+    row = by_name(harness.compare(AA[:3], spread))["eager-block"]
+    assert row.verdict == "same"
+    # Six kernels, five gaps.
+    assert row.explanation == (
+        "has more idle between its GPU ops (7.8 \u00b5s \u2192 1007.8 \u00b5s an instance)",
+    )
