@@ -43,7 +43,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
     pairs = {key: pair for key in keys if (pair := samples(base, new, key)) is not None}
     tested = [key for key, (a, b) in pairs.items() if a.median > 0 and b.median > 0]
     found = dict(zip(tested, estimate([pairs[key] for key in tested]), strict=True))
-    known = facts(base, new, options.policy)
+    known = facts(base, new, options.policy, options.measure)
     blocked = () if options.force else tuple(fact for fact in known if fact.blocks)
     rows = [_row(key, base, new, pairs.get(key), found.get(key), options, blocked) for key in keys]
     kept = [row for row in rows if row is not None]

@@ -30,17 +30,21 @@ MIXED = "differs between captures"
 _SLOWED = {0x04: "power cap", 0x28: "hardware or heat", 0x40: "heat", 0x80: "power brake"}
 
 
-def facts(base: Side, new: Side, policy: str) -> tuple[Fact, ...]:
+def facts(base: Side, new: Side, policy: str, measure: str = "gpu") -> tuple[Fact, ...]:
     """Every fact known of at least one side, in order of weight. Those that differ (clocks and
-    overhead: by more than their tolerance) block; one side's silence does not."""
+    overhead: by more than their tolerance) block; one side's silence does not.
+
+    A profiler slows the program on the CPU and not its kernels: overhead blocks CPU times only.
+    """
     a, b = _collect(base), _collect(new)
     found = []
     for name in dict.fromkeys([*a, *b]):
         old, now = a.get(name, ""), b.get(name, "")
-        blocks = bool(old and now) and (old != now or MIXED in (old, now))
-        if blocks and name in _TOLERANCES:
-            blocks = not _close(old, now, _TOLERANCES[name])
-        found.append(Fact(name, old, now, blocks))
+        close = name in _TOLERANCES and _close(old, now, _TOLERANCES[name])
+        blocks = bool(old and now) and (old != now or MIXED in (old, now)) and not close
+        if name == "overhead" and measure == "gpu":
+            blocks = False
+        found.append(Fact(name, old, now, blocks, close))
     found.append(Fact("policy", policy, policy))
     return tuple(found)
 

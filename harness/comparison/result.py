@@ -58,19 +58,27 @@ COLUMNS = tuple(item.name for item in fields(Row))
 
 @dataclass(frozen=True)
 class Fact:
-    """Something recorded about both sides. ``blocks``: it differs and could explain a change."""
+    """Something recorded about both sides. ``blocks``: it differs and could explain a change;
+    ``close``: it differs within its tolerance."""
 
     name: str
     base: str
     new: str
     blocks: bool = False
+    close: bool = False
 
     @property
     def differs(self) -> bool:
-        return bool(self.base and self.new and self.base != self.new)
+        return bool(self.base and self.new and self.base != self.new and not self.close)
 
     def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "differs": self.differs}
+        return {
+            "name": self.name,
+            "base": self.base,
+            "new": self.new,
+            "blocks": self.blocks,
+            "differs": self.differs,
+        }
 
 
 @dataclass(frozen=True)

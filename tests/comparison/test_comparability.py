@@ -30,8 +30,8 @@ def run(**changes: Any) -> dict[str, Any]:
     return {"gpu": [GPU], "versions": VERSIONS, **changes}
 
 
-def blocking(base: Side, new: Side) -> set[str]:
-    return {fact.name for fact in facts(base, new, "autograd") if fact.blocks}
+def blocking(base: Side, new: Side, measure: str = "gpu") -> set[str]:
+    return {fact.name for fact in facts(base, new, "autograd", measure) if fact.blocks}
 
 
 def test_equal_runs_are_comparable() -> None:
@@ -110,5 +110,9 @@ def test_overhead_of_the_profiler() -> None:
         first = {"name": "plain", "duration_s": plain}
         return side(run(passes=[first, nsys_pass(1980, seconds=nsys)]))
 
-    assert blocking(passes(10, 12), passes(10, 13)) == set()
-    assert blocking(passes(10, 12), passes(10, 30)) == {"overhead"}
+    assert blocking(passes(10, 12), passes(10, 13), "cpu") == set()
+    assert blocking(passes(10, 12), passes(10, 30), "cpu") == {"overhead"}
+    # It slows launches, not kernels.
+    assert blocking(passes(10, 12), passes(10, 30)) == set()
+    told = {fact.name for fact in facts(passes(10, 12), passes(10, 30), "autograd") if fact.differs}
+    assert told == {"overhead"}
