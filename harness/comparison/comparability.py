@@ -34,7 +34,7 @@ def facts(base: Side, new: Side, policy: str, measure: str = "gpu") -> tuple[Fac
     """Every fact known of at least one side, in order of weight. Those that differ (clocks and
     overhead: by more than their tolerance) block; one side's silence does not.
 
-    A profiler slows the program on the CPU and not its kernels: overhead blocks CPU times only.
+    Another CPU, or a profiler's overhead, changes CPU times and not those of kernels.
     """
     a, b = _collect(base), _collect(new)
     found = []
@@ -42,7 +42,7 @@ def facts(base: Side, new: Side, policy: str, measure: str = "gpu") -> tuple[Fac
         old, now = a.get(name, ""), b.get(name, "")
         close = name in _TOLERANCES and _close(old, now, _TOLERANCES[name])
         blocks = bool(old and now) and (old != now or MIXED in (old, now)) and not close
-        if name == "overhead" and measure == "gpu":
+        if name in _CPU_ONLY and measure == "gpu":
             blocks = False
         found.append(Fact(name, old, now, blocks, close))
     found.append(Fact("policy", policy, policy))
@@ -68,6 +68,7 @@ def _collect(side: Side) -> dict[str, str]:
         "clocks": _clock(run, gpus),
         "throttling": _throttling(run),
         **_workload(_mapping(run.get("workload"))),
+        "CPU": _text(_mapping(run.get("host")).get("cpu")) or _recorded(side, "cpu"),
         "overhead": _overhead(run),
     }
     return {name: value for name, value in out.items() if value}
@@ -166,6 +167,7 @@ def _overhead(run: Mapping[str, Any]) -> str:
     return f"{min(seconds['nsys']) / max(min(seconds['plain']), 1e-9):.2f}"
 
 
+_CPU_ONLY = ("CPU", "overhead")
 _TOLERANCES = {"clocks": _CLOCK_TOLERANCE, "overhead": _OVERHEAD_TOLERANCE}
 
 
