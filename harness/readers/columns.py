@@ -140,7 +140,7 @@ class Database:
 
     def pieces(self, query: Query, rows: int = _PIECE) -> list[Query]:
         """``query`` cut by rowid into queries of about ``rows`` rows each, in order."""
-        low, high = self.rowids(query.table)
+        low, high = query.rowids or self.rowids(query.table)
         count = min(max((high - low + 1) // rows, 1), _MOST_PIECES)
         edges = [low + (high - low + 1) * i // count for i in range(count + 1)]
         return [replace(query, rowids=(start, stop - 1)) for start, stop in pairwise(edges)]

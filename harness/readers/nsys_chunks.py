@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT
+"""Plan for reading an nsys export in parts that fit in memory.
+
+A part holds the launches and GPU ops of an interval of correlation ids, and every range that is
+open while one of those launches runs. Tables have no index, but their rows are roughly in order
+of time and so of correlation: a first pass notes what each piece of each table spans, and a part
+reads only the pieces that its interval touches. Without that order the parts are the same and
+take longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from harness.readers import nsys_schema
+from harness.readers.columns import Database, Int64, Query
+from harness.readers.nsys_frames import PID_BITS, Queries, all_queries, whole_of
+from harness.trace import KINDS
+
+#: Values kept of each piece, from which the intervals of the parts are chosen.
+_SAMPLES = 64
+#: Pieces read at once.
+_AT_ONCE = 8
+_FAR = 2**62
+_NONE = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True)
+class _Span:
+    """A piece of a table: its rows and the least and greatest of what they are chosen by."""
+
+    query: Query
+    low: int
+    high: int
+
+    def touches(self, low: int, high: int) -> bool:
+        return self.low <= high and low <= self.high
+
+
+@dataclass(frozen=True)
+class _Window:
+    process: int
+    first: int
+    last: int
+
+
+class Plan:
+    """The parts of one export, each with about ``rows`` launches and GPU ops.
+
+    ``whole`` is what all parts share; ``parts`` yields the queries of each.
+    """
+
+    def __init__(self, db: Database, rows: int) -> None:
+        self.db = db
+        self.queries = all_queries(db)
+        self._tids: list[Int64] = []
+        self._processes: list[Int64] = []
+        self._samples: list[Int64] = []
+        self._rows = 0  # launches and GPU ops
+        self._last = 0
+        self._launches = self._spans("launches", "correlation", "correlation")
+        self._ops = {kind: self._spans(kind, "correlation", "correlation") for kind in KINDS}
+        self._ranges = self._spans("ranges", "start", "end")
+        self._nodes = self._spans("nodes", "time", "time")
+        self._edges = self._intervals(rows)
+        self.whole = whole_of(db, _distinct(self._tids), _distinct(self._processes), self._last)
+
+    def parts(self) -> Iterator[Queries]:
+        """The queries of each part. Graph nodes are few, and in every part."""
+        captures = self._windows([span.query for span in self._nodes], "time", "time")
+        for first, stop in pairwise(self._edges):
+            part = {key: self._between(key, first, stop - 1) for key in ("launches", *KINDS)}
+            windows = self._windows(part["launches"], "start", "end")
+            part["ranges"] = self._open_in([*captures, *windows])
+            part["nodes"] = self.queries.get("nodes", [])
+            yield {key: queries for key, queries in part.items() if queries}
+
+    def _spans(self, key: str, low: str, high: str) -> list[_Span]:
+        """The pieces of a table and what each spans; notes threads, processes and samples."""
+        found = []
+        wanted = {"tid", "process", "end", low, high}
+        for piece, columns in self._read_few(self.queries.get(key, []), wanted):
+            self._tids.append(np.unique(columns.get("tid", _NONE)))
+            self._processes.append(np.unique(columns.get("process", _NONE)) >> PID_BITS)
+            end = columns.get("end", _NONE)
+            self._last = max(self._last, int(end.max(initial=0, where=end != nsys_schema.OPEN)))
+            if len(columns[low]):
+                found.append(_Span(piece, int(columns[low].min()), int(columns[high].max())))
+            if low == "correlation":
+                self._rows += len(columns[low])
+                step = max(-(-len(columns[low]) // _SAMPLES), 1)
+                self._samples.append(np.sort(columns[low])[::step])
+        return found
+
+    def _read_few(
+        self, queries: list[Query], wanted: set[str]
+    ) -> Iterator[tuple[Query, dict[str, Int64]]]:
+        """Some columns of the queries, a few pieces at a time."""
+        pieces = [piece for query in queries for piece in self.db.pieces(query)]
+        for i in range(0, len(pieces), _AT_ONCE):
+            some = pieces[i : i + _AT_ONCE]
+            read = self.db.read(*[[_only(piece, wanted)] for piece in some])
+            yield from ((p, columns.integers) for p, columns in zip(some, read, strict=True))
+
+    def _intervals(self, rows: int) -> list[int]:
+        """Bounds of the intervals of correlation ids, the first and last beyond every id."""
+        parts = max(-(-self._rows // rows), 1)
+        samples = np.sort(np.concatenate([*self._samples, _NONE]))
+        inner = [len(samples) * i // parts for i in range(1, parts)] if len(samples) else []
+        return [-_FAR, *np.unique(samples[inner]).tolist(), _FAR]
+
+    def _between(self, key: str, low: int, high: int) -> list[Query]:
+        """The rows of a table whose correlation id is in an interval."""
+        spans = self._launches if key == "launches" else self._ops[key]
+        return [
+            _narrowed(span.query, f"{span.query.integers['correlation']} BETWEEN {low} AND {high}")
+            for span in spans
+            if span.touches(low, high)
+        ]
+
+    def _windows(self, queries: list[Query], low: str, high: str) -> list[_Window]:
+        """For each process, from the first to the last time among the rows."""
+        times: dict[int, _Window] = {}
+        for _, columns in self._read_few(queries, {"tid", low, high}):
+            process = columns["tid"] >> PID_BITS
+            for one in np.unique(process).tolist():
+                mine = process == one
+                first, last = int(columns[low][mine].min()), int(columns[high][mine].max())
+                known = times.get(one, _Window(one, first, last))
+                times[one] = _Window(one, min(first, known.first), max(last, known.last))
+        return list(times.values())
+
+    def _open_in(self, windows: list[_Window]) -> list[Query]:
+        """Queries for the ranges that are open at some time in a window of their process."""
+        condition = " OR ".join(
+            f"(globalTid >> {PID_BITS} = {window.process} AND start <= {window.last} "
+            f"AND coalesce(end, {nsys_schema.OPEN}) >= {window.first})"
+            for window in windows
+        )
+        return [
+            _narrowed(span.query, condition)
+            for span in self._ranges
+            if any(span.touches(window.first, window.last) for window in windows)
+        ]
+
+
+def _only(query: Query, columns: set[str]) -> Query:
+    few = {name: sql for name, sql in query.integers.items() if name in columns}
+    return replace(query, integers=few, text="", narrow=frozenset())
+
+
+def _narrowed(query: Query, condition: str) -> Query:
+    return replace(query, where=f"({query.where}) AND ({condition})")
+
+
+def _distinct(parts: list[Int64]) -> Int64:
+    return np.unique(np.concatenate([*parts, _NONE]))
