@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import summarise
 from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
 from harness.launch.nsys import Nsys, find
 from harness.readers import load, nsys_rep
@@ -171,6 +172,46 @@ class TestRoundTrip:
         with pytest.raises(UnreadableReport, match="could not export it"):
             load(report)
         assert [file.name for file in report.parent.iterdir()] == ["report.nsys-rep"]
+
+    def test_cuda_rows_in_this_version_s_own_tables(self, report: Path) -> None:
+        """A real capture of NVTX, and the CUDA rows that a machine without a GPU cannot record."""
+        assert NSYS is not None
+        export = report.with_name("full.sqlite")
+        subprocess.run(
+            [NSYS.path, "export", "-t", "sqlite", "-l", "false", "-o", str(export), str(report)],
+            capture_output=True,
+            check=True,
+        )
+        with sqlite3.connect(export) as db:
+            start, end, tid = db.execute(
+                "SELECT start, end, globalTid FROM NVTX_EVENTS "
+                "WHERE eventType = 59 AND domainId > 0"
+            ).fetchone()
+            names = [(10**6, "cudaLaunchKernel"), (10**6 + 1, "k"), (10**6 + 2, "void k(int)")]
+            db.executemany("INSERT INTO StringIds VALUES (?, ?)", names)
+            self._insert(
+                db, "CUPTI_ACTIVITY_KIND_RUNTIME", start=start, end=end, globalTid=tid,
+                correlationId=5, nameId=10**6,
+            )  # fmt: skip
+            self._insert(
+                db, "CUPTI_ACTIVITY_KIND_KERNEL", start=end, end=end + 1234, correlationId=5,
+                globalPid=tid >> 24 << 24, shortName=10**6 + 1, demangledName=10**6 + 2,
+            )  # fmt: skip
+        trace = load(export)
+        assert trace.gpu_ops["demangled"].tolist() == ["void k(int)"]
+        ops = summarise.ops(trace.attribute("thread"))
+        assert ops["path"].tolist() == [("outer", "inner")]
+        assert (ops["end_ns"] - ops["start_ns"]).tolist() == [1234]
+
+    @staticmethod
+    def _insert(db: sqlite3.Connection, table: str, **values: int) -> None:
+        for _, name, _, required, default, _ in db.execute(f"PRAGMA table_info({table})"):
+            if required and default is None:
+                values.setdefault(name, 0)
+        marks = ", ".join("?" * len(values))
+        db.execute(
+            f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+        )
 
     def test_written_by_a_newer_nsys(self, report: Path) -> None:
         assert NSYS is not None
