@@ -231,7 +231,7 @@ def as_markdown() -> str:
         "Every column of every view of `harness report`. `harness report --explain COLUMN` prints"
         " one of them, `harness report --columns` all. Times are integer nanoseconds in csv and"
         " JSON; the printed table chooses units. This page is written by"
-        " `python -m harness.columns > docs/columns.md`.",
+        " `scripts/docs`.",
         "",
         f"With several inputs every view starts with `source`: {SOURCE[0].lower()}{SOURCE[1:]}",
     ]
@@ -256,7 +256,3 @@ def as_text() -> str:
         width = max(map(len, cols))
         out += [f"  {name:<{width}}  {text.replace('`', '')}" for name, text in cols.items()]
     return "\n".join(out) + "\n"
-
-
-if __name__ == "__main__":
-    print(as_markdown(), end="")

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
 from harness.doctor.traps import nvtx_records_nothing
-from harness.errors import UsageProblem
+from harness.errors import ToolMissing, UsageProblem
 from harness.launch import nsys as nsight
 from harness.launch.environment import Environment, allow_listed, full
 from harness.launch.isolation import prefix
@@ -120,6 +121,11 @@ def _environment(request: Request, environ: Mapping[str, str]) -> Environment:
 
 def _command(request: Request, environ: Mapping[str, str]) -> list[str]:
     if not request.command:
+        if find_spec("torch") is None:
+            raise ToolMissing(
+                "the bundled workload needs PyTorch, which is not installed here",
+                hint='pip install "nsys-harness[record]"; or name a program: harness run -- CMD',
+            )
         return [sys.executable, "-m", "workload"]
     argv = runnable(request.command, environ.get("PATH"))
     if argv is None:
