@@ -77,7 +77,7 @@ POLICIES = ("thread", "autograd", "process")
 
 @dataclass(frozen=True)
 class Warning_:
-    """Something the user should know about a report; ``code`` is stable, ``hint`` says what to do."""
+    """Something the user should know of a report; ``code`` is stable, ``hint`` says what to do."""
 
     code: str
     message: str
@@ -89,7 +89,7 @@ class Warning_:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a trace came from. ``facts`` holds GPU, driver and tool versions as read from the file."""
+    """Where a trace came from. ``facts``: GPU, driver and tool versions as read from the file."""
 
     path: str
     kind: str  # "nsys" | "torch"
@@ -133,7 +133,7 @@ def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Trace:
-    """One recording. ``threads`` is indexed 0..n-1; other frames refer to its rows by ``thread``."""
+    """One recording. ``threads`` is indexed 0..n-1; other frames name its rows as ``thread``."""
 
     source: Source
     threads: pd.DataFrame
