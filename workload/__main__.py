@@ -53,7 +53,8 @@ def parse_shape(_ctx: click.Context, _param: click.Parameter, text: str | None) 
     metavar="FILE",
     help="Also write the results to FILE.",
 )
-def command(**values: Any) -> int:
+@click.option("--build-only", is_flag=True, help="Build the operator for the device and stop.")
+def command(build_only: bool, **values: Any) -> int:
     """Check, time and profile one block of a network, spelt as five eager operators and as one.
 
     Ends with PASS (exit 0) or FAIL (exit 1): whether the spellings agree.
@@ -64,8 +65,13 @@ def command(**values: Any) -> int:
         raise ToolMissing(
             f"the workload needs torch ({error})", hint="pip install 'nsys-harness[record]'"
         ) from error
-    from workload.phases import Options, run
+    from workload.phases import Options, choose_device, run
 
+    if build_only:
+        from workload import extension
+
+        extension.load(choose_device(values["device"]).type)
+        return 0
     try:
         return run(Options(**values))
     except torch.cuda.OutOfMemoryError as error:
