@@ -2,9 +2,11 @@
 """The range in which the forward op of a backward GPU op ran.
 
 ``torch.autograd.profiler.emit_nvtx`` opens a range an operator and writes the autograd node's
-sequence number into its name: the backward range and the forward ranges of one node share it.
-Of several forward ranges with a number the last to begin made the node (the number only moves on
-when a node is made). In a torch trace the ``fwdbwd`` links say the same.
+sequence number into its name: the backward range and the forward ranges of one node share it. The
+engine's own range around the backward one (``evaluate_function``) has no number, but adds up the
+gradients that the node made: it takes the node's. Of several forward ranges with a number the last
+to begin made the node (the number only moves on when a node is made). In a torch trace the
+``fwdbwd`` links say the same.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from harness.attribute.nesting import Forest
 
 _SEQUENCE = re.compile(r", seq = (\d+)")
 _EMITTED = re.compile(r", (?:seq|op_id) = \d+|, sizes = \[")
+#: The engine evaluates a node: backward, even on the thread that called it.
+_ENGINE = "autograd::engine::evaluate_function: "
 
 
 def forward_nodes(found: Attribution) -> Ints:
@@ -43,15 +47,17 @@ def _from_sequence_numbers(found: Attribution, out: Ints) -> None:
     if not (sequence >= 0).any():
         return
     autograd = found.trace.threads["autograd"].to_numpy()[forest.thread]
+    sequence = _with_engine(found, sequence)
+    engine = _topmost(forest, _evaluates(found)[nest.label]) >= 0
     top = _topmost(forest, sequence >= 0)
     leaf = found.own_leaf.leaf
     ops = np.flatnonzero(leaf >= 0)
     node = top[leaf[ops]]
     ops, node = ops[node >= 0], node[node >= 0]
-    backward = autograd[node] | _evaluates(found)[nest.label[node]]
+    backward = autograd[node] | engine[node]
     ops, node = ops[backward], node[backward]
     used = distinct(node)
-    forward = _forward_range(found, used, sequence, autograd)
+    forward = _forward_range(found, used, sequence, autograd | engine)
     layer = _nearest(forest, ~emitted[nest.label])
     reached = np.where(forward >= 0, layer[forward], -1)
     path = np.where(reached >= 0, nest.path[reached], -1)
@@ -60,17 +66,31 @@ def _from_sequence_numbers(found: Attribution, out: Ints) -> None:
 
 def _evaluates(found: Attribution) -> Mask:
     """Labels of ranges that the autograd engine opens: backward even on the calling thread."""
-    return np.array(
-        [name.startswith("autograd::engine::evaluate_function") for name in found.labels.name],
-        dtype=bool,
-    )
+    return np.array([name.startswith(_ENGINE) for name in found.labels.name], dtype=bool)
 
 
-def _forward_range(found: Attribution, backward: Ints, sequence: Ints, autograd: Mask) -> Ints:
+def _with_engine(found: Attribution, sequence: Ints) -> Ints:
+    """``sequence`` by position, with that of the node for the engine's range around the node."""
+    nest, forest = found.nest, found.nest.forest
+    nodes: dict[str, int] = {}
+    plain = [_EMITTED.split(name)[0].removeprefix(_ENGINE) for name in found.labels.name]
+    node = np.array([nodes.setdefault(name, len(nodes)) for name in plain], dtype=np.int64)
+    evaluates = _evaluates(found)[nest.label]
+    inner = np.flatnonzero((sequence >= 0) & (forest.parent >= 0))
+    outer = forest.parent[inner]
+    fits = evaluates[outer] & (sequence[outer] < 0)
+    fits &= node[nest.label[inner]] == node[nest.label[outer]]
+    out = sequence.copy()
+    out[outer[fits]] = sequence[inner[fits]]
+    return out
+
+
+def _forward_range(found: Attribution, backward: Ints, sequence: Ints, behind: Mask) -> Ints:
     """Position of the forward range of each backward one: same process and number, the last to
-    begin before it; of two threads that have one, the thread that called backward, else none."""
+    begin before it; of two threads that have one, the thread that called backward, else none.
+    ``behind`` are ranges of the backward pass, which made no node."""
     forest = found.nest.forest
-    forward = np.flatnonzero((sequence >= 0) & ~autograd & ~_evaluates(found)[found.nest.label])
+    forward = np.flatnonzero((sequence >= 0) & ~behind)
     if not len(forward):
         return np.full(len(backward), -1)
     stride = np.int64(sequence.max()) + 1
