@@ -7,15 +7,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-
-sys.path.insert(0, str(Path(__file__).parent))
 from programs import as_trace, programs
 from reference import Program, Reference
 
