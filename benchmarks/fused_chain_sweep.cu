@@ -91,7 +91,11 @@ float time_us(int sets, const std::function<void(int)>& work) {
 
 template <typename T, int kUnroll, Cache cache>
 void variant(const char* type, const Buffers<T>& buffers, float copy) {
+  cudaFuncAttributes kernel;
+  CUDA(cudaFuncGetAttributes(
+      &kernel, fused_chain::fused_chain_kernel<T, fused_chain::kVectorBytes / sizeof(T), kUnroll, cache>));
   for (const int threads : {128, 256, 512, 1024}) {
+    if (threads > kernel.maxThreadsPerBlock) continue;  // too many registers
     const float us = time_us(static_cast<int>(buffers.h.size()), [&](int i) {
       fused_chain::launch<T, kUnroll, cache>(buffers.h[i], buffers.residual[i], buffers.out[i],
                                              buffers.size, nullptr, threads);
@@ -161,7 +165,8 @@ bool check(int64_t size, int offset, float tolerance) {
 
 bool check_all() {
   bool good = true;
-  std::vector<int64_t> sizes = {1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 100003};
+  std::vector<int64_t> sizes = {1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097,
+                                8191, 8192, 8193, 100003};
   for (int64_t size = 1; size <= 33; ++size) sizes.push_back(size);
   for (const int64_t size : sizes) {
     for (const int offset : {0, 1, 3}) {

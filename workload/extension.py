@@ -62,13 +62,25 @@ def find_nvcc() -> str | None:
 def flavour_for(device: str) -> Flavour:
     """How to build for ``device`` ("cuda" or "cpu")."""
     if device == "cuda":
-        return Flavour("cuda", ("-O3",), ("-O3", "-lineinfo", "-Xcompiler", _VECTORISE))
+        common = ("-O3", "-lineinfo", "-Xcompiler", _VECTORISE)
+        return Flavour("cuda", ("-O3",), (*common, *_architectures()))
     # The compiler's baseline is SSE2; torch knows what this CPU has. It is part of the build's
     # key, so a home directory shared by several hosts holds one library for each.
     vector = {"AVX2": ("-mavx2", "-mfma"), "AVX512": ("-mavx2", "-mfma")}
     return Flavour(
         "cpu", ("-O3", _VECTORISE, *vector.get(torch.backends.cpu.get_cpu_capability(), ()))
     )
+
+
+def _architectures() -> tuple[str, ...]:
+    """nvcc's flags for exactly the GPUs in sight.
+
+    With any such flag torch leaves TORCH_CUDA_ARCH_LIST alone: container images set it to what
+    torch itself was built for, which may be another architecture, or PTX to compile at start-up.
+    """
+    count = torch.cuda.device_count()
+    found = sorted({torch.cuda.get_device_capability(index) for index in range(count)})
+    return tuple(f"-gencode=arch=compute_{x}{y},code=sm_{x}{y}" for x, y in found)
 
 
 def load(device: str) -> None:
@@ -118,18 +130,12 @@ def _build_folder(source: Path, flavour: Flavour) -> Path:
     from torch.utils.cpp_extension import get_default_build_root
 
     root = Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
-    arch = ""
-    if flavour.name == "cuda":
-        arch = os.environ.get("TORCH_CUDA_ARCH_LIST") or "sm_{}{}".format(
-            *torch.cuda.get_device_capability()
-        )
     facts = (
         source.read_bytes().hex(),
         str(flavour),
         torch.__version__,
         str(torch.version.cuda),
         sys.version,
-        arch,
     )
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
     return root / f"{LIBRARY}-{flavour.name}-{key}"

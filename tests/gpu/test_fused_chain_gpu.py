@@ -58,7 +58,12 @@ def assert_right(out: Any, h: Any, residual: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     "size",
-    [*range(1, 34), 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097, 8191 * 1021, 1 << 24],
+    [
+        *range(1, 34),
+        *(tile + near for tile in (1024, 2048, 4096, 8192) for near in (-1, 0, 1)),
+        8191 * 1021,
+        1 << 24,
+    ],
 )
 def test_every_tail(size: int, dtype: Any) -> None:
     h, residual = inputs(size, dtype)

@@ -216,7 +216,6 @@ def test_builds_of_other_sources_and_devices_have_other_folders(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
-    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
     source, other = tmp_path / "a.cu", tmp_path / "b.cu"
     source.write_text("a")
     other.write_text("b")
@@ -226,3 +225,18 @@ def test_builds_of_other_sources_and_devices_have_other_folders(
         for device in ("cpu", "cuda")
     }
     assert len(folders) == 4
+
+
+def test_it_is_built_for_the_gpus_in_sight_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils import cpp_extension
+
+    cards = [(9, 0), (8, 6), (9, 0)]
+    monkeypatch.setattr("torch.cuda.device_count", lambda: len(cards))
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda index: cards[index])
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "7.5+PTX")
+    flags = extension.flavour_for("cuda").cuda_cflags
+    assert [flag for flag in flags if "arch" in flag] == [
+        "-gencode=arch=compute_86,code=sm_86",
+        "-gencode=arch=compute_90,code=sm_90",
+    ]
+    assert cpp_extension._get_cuda_arch_flags(list(flags)) == []  # what torch adds of its own
