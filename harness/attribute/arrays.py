@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,11 +16,16 @@ Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
+#: Keys whose span is at most this much more than their number get a table instead of a sort.
+_SMALL_SPAN = 1 << 16
+
 
 def distinct(keys: Ints) -> Ints:
     """Sorted distinct values. ``np.unique`` hashes integers, which is many times slower than a
     sort once most of them differ (seen in numpy 2.4).
     """
+    if table := _table(keys):
+        return table.values
     keys = np.sort(keys)
     new = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
@@ -27,12 +34,57 @@ def distinct(keys: Ints) -> Ints:
 
 def numbered(keys: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Ints]:
     """Sorted distinct values and the index of each key among them."""
+    if table := _table(keys):
+        rank = np.zeros(len(table.present), np.int64)
+        rank[table.values - table.low] = np.arange(len(table.values))
+        return table.values.astype(keys.dtype, copy=False), rank[table.slots]
     codes, values = pd.factorize(keys)
     values = np.asarray(values, dtype=keys.dtype)
     order = np.argsort(values)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return values[order], rank[codes] if len(rank) else np.asarray(codes, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Keys that lie close together, with one slot for each possible value."""
+
+    low: int
+    slots: Ints  # of each key
+    present: Mask
+    values: Ints
+
+
+def _table(keys: npt.NDArray[Any]) -> _Table | None:
+    if not len(keys):
+        return None
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= len(keys) + _SMALL_SPAN:
+        return None
+    slots = keys.astype(np.int64)
+    slots -= low
+    present = np.zeros(high - low + 1, dtype=bool)
+    present[slots] = True
+    return _Table(low, slots, present, np.flatnonzero(present) + low)
+
+
+def uniform(values: npt.NDArray[Any]) -> bool:
+    """Are all values the same? True for none."""
+    return bool((values == values[:1]).all())
+
+
+def together(*tasks: Callable[[], Any]) -> list[Any]:
+    """Results of the tasks, run at the same time: numpy lets go of the GIL in long operations."""
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        return [future.result() for future in [pool.submit(task) for task in tasks]]
+
+
+def grouped(group: npt.NDArray[Any], groups: int) -> Ints:
+    """Stable order by group, where groups are 0..groups-1."""
+    # numpy sorts 16-bit integers by counting, others by comparing.
+    small = group.astype(np.int16) if groups < 1 << 15 else group
+    return np.argsort(small, kind="stable")
 
 
 def is_new(*sorted_keys: npt.NDArray[Any]) -> Mask:

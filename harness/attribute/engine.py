@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.attribute.arrays import Ints, Mask, numbered
+from harness.attribute.arrays import Ints, Mask, Positions, numbered
 from harness.attribute.ledger import Ledger
 from harness.attribute.link import link
 from harness.attribute.nesting import Forest, Located, Pairs
@@ -68,9 +68,22 @@ class Nest:
     rows: Ints  # position -> row of trace.ranges
     label: Codes  # by position
     paths: PathTree  # roots: processes; labels: label codes
-    path: Ints
+    path: Codes
+    plain: Codes  # by position: the path without what an autograd thread's range inherits
     lineages: PathTree  # roots: threads; labels: nodes of ``paths``
-    lineage: Ints
+    lineage: Codes
+
+    def path_of(self, located: Located, process: Codes) -> Codes:
+        """Path node of each query's containers, -1 for none: inherited names left out."""
+        return _with_pairs(
+            _picked(self.plain, located.leaf), located.pairs, self.paths, process, self.label
+        )
+
+    def lineage_of(self, located: Located, thread: Codes) -> Codes:
+        """Lineage node of each query's containers; -1 for none."""
+        return _with_pairs(
+            _picked(self.lineage, located.leaf), located.pairs, self.lineages, thread, self.path
+        )
 
 
 @dataclass(frozen=True)
@@ -99,15 +112,13 @@ class Attribution:
     thread_process: Codes  # thread -> process code
     start_end: StartEnd
     start_end_rows: Ints  # row of trace.ranges
-    launch: Ints  # row of trace.launches, -1: unlinked
-    own: Ints
+    launch: Positions  # row of trace.launches, -1: unlinked
+    own: Codes
     own_leaf: Located  # positions, for the ops in order
-    inherited: Ints
+    inherited: Codes
     inherited_leaf: Located
     claims: Pairs
-    last_opened: Ints  # start/end range opened last among the claims, -1: none
-    path_node: Ints  # node of nest.paths, -1: no push/pop range
-    self_node: Ints  # node of nest.paths that takes the self time, -1: not a push/pop range
+    last_opened: Codes  # start/end range opened last where no push/pop range claims; -1: none
     rule: npt.NDArray[np.int8]
     ambiguous: Mask
     keep_op: Mask | None = None  # a selection; None keeps all
@@ -149,15 +160,35 @@ class Attribution:
     @cached_property
     def contexts(self) -> Contexts:
         """The distinct sets of push/pop ranges around ops."""
+        if bool((self.inherited < 0).all()):
+            own, of_op = numbered(self.own)
+            none = int(len(own) > 0 and own[0] < 0)
+            return Contexts(of_op - none, own[none:], np.full(len(own) - none, -1))
         stride = self.nest.lineages.size + 1
-        codes, keys = pd.factorize((self.own + 1) * stride + self.inherited + 1)
-        keys = np.asarray(keys, dtype=np.int64)
-        none = (self.own < 0) & (self.inherited < 0)
-        return Contexts(np.where(none, -1, codes), keys // stride - 1, keys % stride - 1)
+        keys = (self.own.astype(np.int64) + 1) * stride + self.inherited + 1
+        keys, of_op = numbered(keys)
+        none = int(len(keys) > 0 and keys[0] == 0)
+        keys = keys[none:]
+        return Contexts(of_op - none, keys // stride - 1, keys % stride - 1)
+
+    @cached_property
+    def path_node(self) -> Ints:
+        """Node of ``nest.paths`` of each op: what it inherits, then its own; -1 for none."""
+        process = (
+            self.thread_process[self.launching_thread]
+            if len(self.thread_process)
+            else (self.own_leaf.leaf)
+        )
+        own = self.nest.path_of(self.own_leaf, process).astype(np.int64)
+        inherited = self.nest.path_of(self.inherited_leaf, process).astype(np.int64)
+        path = np.where(own >= 0, own, inherited)
+        both = np.flatnonzero((own >= 0) & (inherited >= 0))
+        path[both] = self.nest.paths.graft(inherited[both], own[both])
+        return path
 
     @property
     def _has_row(self) -> Mask:
-        return (self.self_node >= 0) | (self.last_opened >= 0)
+        return (self.own >= 0) | (self.inherited >= 0) | (self.last_opened >= 0)
 
     @property
     def launching_thread(self) -> Ints:
@@ -223,38 +254,24 @@ def attribute(trace: Trace, policy: str = "autograd") -> Attribution:
     labels = Labels.of(trace.ranges)
     push_pop, start_end_rows = _by_style(trace.ranges)
     start_end = _start_end(trace.ranges, start_end_rows, codes)
-    thread, start, end = _columns(trace.ranges, push_pop)
-    forest = Forest.build(thread, start, end, threads)
-    rows = push_pop[forest.rows]
-
-    launch = link(trace)
-    used, at = _used(launch, len(trace.launches))
-    call_thread, call_start, call_end = _columns(trace.launches, used)
-    own_at = forest.locate(call_thread, call_start, call_end)
+    forest = Forest.build(*_columns(trace.ranges, push_pop), threads)
+    launch, (thread, start, end) = _calls(trace)
+    own_at = forest.locate(thread, start, end)
 
     autograd = (
         trace.threads["autograd"].to_numpy() if policy != "thread" else np.zeros(threads, bool)
     )
-    finder = _CallerFinder(trace, forest, start_end, codes, autograd)
-    callers = finder.find(call_thread, call_start, call_end)
-    inherited_at = forest.locate(callers.thread, call_start, call_end)
-
-    nest, named = _name(forest, rows, labels, codes, len(processes), finder)
-    own_path = named.path_of(own_at, codes[call_thread])
-    inherited_path = named.path_of(inherited_at, codes[call_thread])
+    finder = _CallerFinder(forest, start_end, codes, autograd)
+    callers = finder.find(thread, start, end)
+    inherited_at = forest.locate(callers.thread, start, end)
+    nest = _name(forest, push_pop[forest.rows], labels, codes, len(processes), finder)
+    process = np.where(thread >= 0, codes[thread], -1) if threads else thread
+    claims = start_end_claims(start_end, policy, process, thread, callers.thread, start, end)
+    last_opened = _last_opened(claims, start_end, len(thread))
     has_own, has_inherited = own_at.leaf >= 0, inherited_at.leaf >= 0
-    path = np.where(has_own, own_path, np.where(has_inherited, inherited_path, -1))
-    both = np.flatnonzero(has_own & has_inherited)
-    path[both] = nest.paths.graft(inherited_path[both], own_path[both])
-    leaf = np.where(has_own, own_at.leaf, inherited_at.leaf)
-    self_node = np.where(leaf >= 0, nest.path[leaf] if len(nest.path) else -1, -1)
-
-    claims = start_end_claims(
-        start_end, policy, codes[call_thread], call_thread, callers.thread, call_start, call_end
-    )
-    last_opened = _last_opened(claims, start_end, len(used))
-    rule = _rules(has_own, has_inherited, last_opened, start_end, call_thread, callers.thread)
-    linked = at >= 0
+    rule = _rules(has_own, has_inherited, last_opened, start_end, thread, callers.thread)
+    rule[thread < 0] = UNLINKED
+    last_opened[has_own | has_inherited] = -1
     return Attribution(
         trace=trace,
         policy=policy,
@@ -265,17 +282,26 @@ def attribute(trace: Trace, policy: str = "autograd") -> Attribution:
         start_end=start_end,
         start_end_rows=start_end_rows,
         launch=launch,
-        own=_take(named.lineage_of(own_at, call_thread), at),
-        own_leaf=_take_located(own_at, at),
-        inherited=_take(named.lineage_of(inherited_at, callers.thread), at),
-        inherited_leaf=_take_located(inherited_at, at),
-        claims=_take_pairs(claims, at, len(used)),
-        last_opened=np.where(_take(self_node, at) >= 0, -1, _take(last_opened, at)),
-        path_node=_take(path, at),
-        self_node=_take(self_node, at),
-        rule=np.where(linked, _take(rule, at), UNLINKED).astype(np.int8),
-        ambiguous=np.where(linked, _take(callers.ambiguous, at), False).astype(bool),
+        own=nest.lineage_of(own_at, thread),
+        own_leaf=own_at,
+        inherited=nest.lineage_of(inherited_at, callers.thread),
+        inherited_leaf=inherited_at,
+        claims=claims,
+        last_opened=last_opened,
+        rule=rule,
+        ambiguous=callers.ambiguous,
     )
+
+
+def _calls(trace: Trace) -> tuple[Positions, tuple[Codes, Ints, Ints]]:
+    """Each op's launch, and that call's thread (-1: unlinked), start and end."""
+    launch = link(trace)
+    if not len(trace.launches):
+        nowhen = np.zeros(len(launch), np.int64)
+        return launch, (launch, nowhen, nowhen)
+    thread, start, end = (trace.launches[c].to_numpy()[launch] for c in ("thread", "start", "end"))
+    thread[launch < 0] = -1
+    return launch, (thread, start, end)
 
 
 def _by_style(ranges: pd.DataFrame) -> tuple[Ints, Ints]:
@@ -301,18 +327,8 @@ def _start_end(ranges: pd.DataFrame, rows: Ints, codes: Codes) -> StartEnd:
     return StartEnd(codes[thread], thread, start, end)
 
 
-def _used(launch: Ints, launches: int) -> tuple[Ints, Ints]:
-    """The launches that queued an op, ascending, and each op's place among them (-1: unlinked)."""
-    mark = np.zeros(launches + 1, dtype=bool)
-    mark[launch] = True  # -1 marks the spare last entry
-    mark[-1] = False
-    place = np.cumsum(mark) - 1
-    return np.flatnonzero(mark), np.where(launch >= 0, place[launch], -1)
-
-
 @dataclass(frozen=True)
 class _CallerFinder:
-    trace: Trace
     forest: Forest
     start_end: StartEnd
     codes: Codes
@@ -320,8 +336,10 @@ class _CallerFinder:
 
     def find(self, thread: Codes, start: Ints, end: Ints) -> Callers:
         """Callers of the queries on autograd threads; all others inherit nothing."""
-        out = Callers(np.full(len(thread), -1), np.zeros(len(thread), dtype=bool))
-        heirs = np.flatnonzero(self.autograd[thread]) if len(thread) else np.empty(0, np.int64)
+        out = Callers(np.full(len(thread), -1, np.int32), np.zeros(len(thread), dtype=bool))
+        if not self.autograd.any():
+            return out
+        heirs = np.flatnonzero(self.autograd[thread] & (thread >= 0))
         if not len(heirs):
             return out
         # An interval inside a nested range is inside its outermost one too.
@@ -342,57 +360,47 @@ class _CallerFinder:
         return out
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Turns located queries into nodes of the two trees."""
+def _picked(values: Codes, leaf: Positions) -> Codes:
+    """The value at each leaf, -1 where there is none."""
+    if not len(values):
+        return np.full(len(leaf), -1, np.int32)
+    out = values[leaf]
+    out[leaf < 0] = -1
+    return out
 
-    nest: Nest
-    plain: Ints  # by position: the path without what an autograd thread's range inherits
 
-    def path_of(self, located: Located, process: Codes) -> Ints:
-        """Path node of each query's containers; -1 for none."""
-        out = np.where(located.leaf >= 0, self.plain[located.leaf] if len(self.plain) else -1, -1)
-        return self._with_pairs(out, located.pairs, self.nest.paths, process, self.nest.label)
-
-    def lineage_of(self, located: Located, thread: Codes) -> Ints:
-        """Lineage node of each query's containers; -1 for none."""
-        lineage = self.nest.lineage
-        out = np.where(located.leaf >= 0, lineage[located.leaf] if len(lineage) else -1, -1)
-        return self._with_pairs(out, located.pairs, self.nest.lineages, thread, self.nest.path)
-
-    @staticmethod
-    def _with_pairs(out: Ints, pairs: Pairs, tree: PathTree, root: Codes, label: Codes) -> Ints:
-        if len(pairs.query):
-            asked, owner = numbered(pairs.query)
-            out[asked] = tree.add_sequences(
-                root[asked].astype(np.int64), owner, label[pairs.position].astype(np.int64)
-            )
-        return out
+def _with_pairs(out: Codes, pairs: Pairs, tree: PathTree, root: Codes, label: Codes) -> Codes:
+    """``out`` with the nodes of the queries whose containers are listed one by one."""
+    if len(pairs.query):
+        asked, owner = numbered(pairs.query)
+        out[asked] = tree.add_sequences(
+            root[asked].astype(np.int64), owner, label[pairs.position].astype(np.int64)
+        )
+    return out
 
 
 def _name(
     forest: Forest, rows: Ints, labels: Labels, codes: Codes, processes: int, finder: _CallerFinder
-) -> tuple[Nest, _Names]:
+) -> Nest:
     label = labels.of_range[rows].astype(np.int64)
     paths = PathTree(processes, max(1, len(labels)))
     plain = _nodes(paths, forest, codes[forest.thread].astype(np.int64), label)
     path = plain
-    heirs = np.flatnonzero(finder.autograd[forest.thread]) if len(forest) else np.empty(0, int)
     lineages = PathTree(len(codes), 0)
-    nest = Nest(forest, rows, label, paths, path, lineages, plain)
-    if len(heirs):
+    nest = Nest(forest, rows, label, paths, path, plain, lineages, plain)
+    if finder.autograd.any():
+        heirs = np.flatnonzero(finder.autograd[forest.thread])
         thread, start, end = forest.thread[heirs], forest.start[heirs], forest.end[heirs]
         callers = finder.find(thread, start, end)
         located = forest.locate(callers.thread, start, end)
-        prefix = _Names(nest, plain).path_of(located, codes[thread])
+        prefix = nest.path_of(located, codes[thread])
         got = np.flatnonzero(prefix >= 0)
         path = plain.copy()
         path[heirs[got]] = paths.graft(prefix[got], plain[heirs[got]])
     # Nodes are added to ``paths`` after this; lineages only ever name nodes of ranges.
     lineages = PathTree(len(codes), max(1, paths.size))
     lineage = _nodes(lineages, forest, forest.thread.astype(np.int64), path)
-    nest = Nest(forest, rows, label, paths, path, lineages, lineage)
-    return nest, _Names(nest, plain)
+    return Nest(forest, rows, label, paths, path, plain, lineages, lineage)
 
 
 def _nodes(tree: PathTree, forest: Forest, root: Ints, label: Ints) -> Ints:
@@ -416,9 +424,9 @@ def _nodes(tree: PathTree, forest: Forest, root: Ints, label: Ints) -> Ints:
     return nodes
 
 
-def _last_opened(claims: Pairs, ranges: StartEnd, launches: int) -> Ints:
-    """Of each launch's start/end ranges the one opened last (of equal starts, the later row)."""
-    last = np.full(launches, -1)
+def _last_opened(claims: Pairs, ranges: StartEnd, ops: int) -> Codes:
+    """Of each op's start/end ranges the one opened last (of equal starts, the later row)."""
+    last = np.full(ops, -1, np.int32)
     order = np.lexsort((claims.position, ranges.start[claims.position]))
     last[claims.query[order]] = claims.position[order]
     return last
@@ -431,41 +439,13 @@ def _rules(
     ranges: StartEnd,
     thread: Codes,
     caller: Ints,
-) -> Ints:
-    rule = np.full(len(has_own), OUTSIDE)
-    by_start_end = last_opened >= 0
-    if by_start_end.any():
-        opener = ranges.thread[last_opened]
-        kind = np.where(opener == thread, THREAD, np.where(opener == caller, AUTOGRAD, PROCESS))
-        rule[by_start_end] = kind[by_start_end]
+) -> npt.NDArray[np.int8]:
+    rule = np.full(len(has_own), OUTSIDE, np.int8)
+    at = np.flatnonzero(last_opened >= 0)
+    opener = ranges.thread[last_opened[at]]
+    rule[at] = np.where(
+        opener == thread[at], THREAD, np.where(opener == caller[at], AUTOGRAD, PROCESS)
+    )
     rule[has_own] = THREAD
     rule[has_inherited] = AUTOGRAD
     return rule
-
-
-def _take(values: npt.NDArray[Any], at: Ints) -> npt.NDArray[Any]:
-    if not len(values):
-        return np.full(len(at), -1)
-    return np.where(at >= 0, values[at], -1)
-
-
-def _take_pairs(pairs: Pairs, at: Ints, launches: int) -> Pairs:
-    """Pairs of launches turned into pairs of ops (a graph launch queues many)."""
-    if not len(pairs.query):
-        return pairs
-    by_launch = np.argsort(at, kind="stable")
-    bounds = np.searchsorted(at[by_launch], np.arange(launches + 1))
-    counts = (bounds[1:] - bounds[:-1])[pairs.query]
-    first = bounds[:-1][pairs.query]
-    owner = np.repeat(np.arange(len(pairs.query)), counts)
-    offset = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
-    op = by_launch[first[owner] + offset]
-    order = np.lexsort((pairs.position[owner], op))
-    return Pairs(op[order], pairs.position[owner][order])
-
-
-def _take_located(located: Located, at: Ints) -> Located:
-    leaf = _take(located.leaf, at).astype(np.int32)
-    if not len(located.pairs.query):
-        return Located(leaf, located.pairs)
-    return Located(leaf, _take_pairs(located.pairs, at, len(located.leaf)))

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.attribute.arrays import Ints
+from harness.attribute.arrays import Ints, Positions, uniform
 from harness.trace import Trace
 
 #: A direct table is used while it is at most this many times longer than what it indexes.
 _TABLE_FACTOR = 8
 
 
-def link(trace: Trace) -> npt.NDArray[np.int64]:
+def link(trace: Trace) -> Positions:
     """Row of ``trace.launches`` for each GPU op, -1 where the report holds no launch for it.
 
     Correlation ids repeat across processes, and after 2^32 calls within one: of several launches
@@ -22,32 +24,15 @@ def link(trace: Trace) -> npt.NDArray[np.int64]:
     """
     ops, launches = trace.gpu_ops, trace.launches
     if not len(ops) or not len(launches):
-        return np.full(len(ops), -1, np.int64)
-    thread_process = trace.threads["process"].to_numpy()
-    codes, processes = pd.factorize(thread_process)
-    launch_process = codes[launches["thread"].to_numpy()]
-    op_process = pd.Index(processes).get_indexer(pd.Index(ops["process"].to_numpy()))
-    correlation = launches["correlation"].to_numpy()
-    wanted = ops["correlation"].to_numpy()
-    possible = (op_process >= 0) & (wanted >= 0)
-    low = int(correlation.min())
-    span = int(correlation.max()) - low + 1
-    possible &= (wanted >= low) & (wanted < low + span)
-    if span * len(processes) > max(_TABLE_FACTOR * len(launches), 1 << 16):
-        values = np.unique(correlation)
-        span, low = len(values), 0
-        at = np.searchsorted(values, wanted)
-        possible &= values[np.minimum(at, span - 1)] == wanted
-        correlation, wanted = np.searchsorted(values, correlation), at
-    launch_key = launch_process * span + (correlation - low)
-    op_key = np.where(possible, op_process * span + (wanted - low), 0)
-    table = np.full(span * len(processes), -1, np.int32)
-    table[launch_key] = np.arange(len(launches), dtype=np.int32)
-    found = np.where(possible, table[op_key], -1).astype(np.int64)
-    repeated = table[launch_key] != np.arange(len(launches))
-    if repeated.any():
+        return np.full(len(ops), -1, np.int32)
+    launch_key, op_key, slots = _keys(trace)
+    rows = np.arange(len(launches), dtype=np.int32)
+    table = np.full(slots + 1, -1, np.int32)  # the last slot stays empty
+    table[launch_key] = rows
+    found = table[op_key]
+    if np.count_nonzero(table >= 0) < len(launches):
         again = np.zeros(len(table), dtype=bool)
-        again[launch_key[repeated]] = True
+        again[launch_key[table[launch_key] != rows]] = True
         at = np.flatnonzero((found >= 0) & again[op_key])
         found[at] = _last_before(
             launch_key,
@@ -57,6 +42,47 @@ def link(trace: Trace) -> npt.NDArray[np.int64]:
             ops["start"].to_numpy()[at],
         )
     return found
+
+
+def _keys(trace: Trace) -> tuple[Ints, Ints, int]:
+    """Slots of launches and of ops (the spare one where none can fit), and how many there are."""
+    ops, launches = trace.gpu_ops, trace.launches
+    correlation = launches["correlation"].to_numpy()
+    wanted = ops["correlation"].to_numpy()
+    process, op_process, processes = _processes(trace)
+    low = int(correlation.min())
+    span = int(correlation.max()) - low + 1
+    possible = (wanted >= max(low, 0)) & (wanted < low + span)
+    if op_process is None:
+        possible &= ops["process"].to_numpy() == processes[0]
+    else:
+        possible &= op_process >= 0
+    if span * len(processes) > max(_TABLE_FACTOR * len(launches), 1 << 16):
+        values = np.unique(correlation)
+        span, low = len(values), 0
+        at = np.searchsorted(values, wanted)
+        possible &= values[np.minimum(at, span - 1)] == wanted
+        correlation, wanted = np.searchsorted(values, correlation), at
+    launch_key, op_key = correlation - low, wanted - low
+    if process is not None and op_process is not None:
+        launch_key += process * span
+        op_key += op_process * span
+    slots = span * len(processes)
+    if not possible.all():
+        op_key[~possible] = slots
+    return launch_key, op_key, slots
+
+
+def _processes(trace: Trace) -> tuple[Ints | None, Ints | None, npt.NDArray[Any]]:
+    """Process codes of launches and ops (-1: launched nothing) and the processes; no codes where
+    there is only one process."""
+    of_thread = trace.threads["process"].to_numpy()
+    if uniform(of_thread):
+        return None, None, of_thread[:1]
+    codes, processes = pd.factorize(of_thread)
+    of_op = pd.Index(processes).get_indexer(pd.Index(trace.gpu_ops["process"].to_numpy()))
+    of_launch = np.asarray(codes, np.int64)[trace.launches["thread"].to_numpy()]
+    return of_launch, np.asarray(of_op, np.int64), processes
 
 
 def _last_before(

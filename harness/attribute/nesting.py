@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.arrays import Ints, Mask, Positions, distinct, expand
+from harness.attribute.arrays import Ints, Mask, Positions, distinct, expand, grouped
 
 #: Steps taken up the parent chain before switching to a search by depth.
 _CLIMB_STEPS = 8
@@ -99,13 +99,14 @@ class Forest:
     def build(cls, thread: npt.NDArray[Any], start: Ints, end: Ints, threads: int) -> Forest:
         """Nest ranges of threads 0..threads-1; one array entry a range, times in ns."""
         axis = Axis.covering(threads, start, end)
+        rows = _sort_order(axis, thread, start, end, threads)
+        if len(rows) < 2 or not bool((np.diff(rows) == 1).all()):
+            thread, start, end = thread[rows], start[rows], end[rows]
         keys = axis.key(thread, start)
-        rows = _sort_order(keys, end)
-        keys, thread, start, end = keys[rows], thread[rows], start[rows], end[rows]
         end_keys = np.sort(axis.key(thread, end))
-        here = np.arange(len(rows))
-        depth = here - np.searchsorted(end_keys, keys, side="right")
-        parent = _last_at_depth(depth, here, depth - 1)
+        depth = np.arange(len(rows), dtype=np.int32)
+        depth -= np.searchsorted(end_keys, keys, side="right")
+        parent = _last_above(depth)
         nested = depth > 0
         astray = (parent < 0) | (end[parent] < end) | (thread[parent] != thread)
         irregular = np.zeros(threads, dtype=bool)
@@ -128,8 +129,8 @@ class Forest:
             thread=thread,
             start=start,
             end=end,
-            parent=parent.astype(np.int32),
-            depth=depth.astype(np.int32),
+            parent=parent,
+            depth=depth,
             irregular=irregular,
             inner=inner,
             axis=axis,
@@ -150,11 +151,13 @@ class Forest:
         keys = self.axis.key(thread, start)
         leaf = np.searchsorted(self.start_keys, keys, side="right").astype(np.int32)
         leaf -= 1
-        leaf[(thread < 0) | (self.thread[leaf] != thread)] = -1
-        odd = self.irregular[thread] & (thread >= 0)
+        leaf[self.thread[leaf] != thread] = -1
         # A zero-length call where one range ends and the next begins lies in both.
-        instant = np.flatnonzero((start == end) & (leaf >= 0) & ~odd)
-        odd[instant[_isin_sorted(self.end_keys, keys[instant])]] = True
+        odd = (start == end) & (leaf >= 0)
+        instant = np.flatnonzero(odd)
+        odd[instant] = _isin_sorted(self.end_keys, keys[instant])
+        if self.irregular.any():
+            odd |= self.irregular[thread] & (thread >= 0)
         self._climb(keys, leaf, end, odd)
         odd_at = np.flatnonzero(odd)
         if not len(odd_at):
@@ -192,15 +195,35 @@ class Forest:
             todo = todo[(at >= 0) & (self.end[at] < end[todo])]
 
 
-def _sort_order(keys: Ints, end: Ints) -> Ints:
-    """Stable order by key, then longest first; cheap when the rows are already sorted."""
-    if len(keys) < 2 or bool((keys[1:] > keys[:-1]).all()):
-        return np.arange(len(keys))
-    order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    if bool((ordered[1:] == ordered[:-1]).any()):
-        order = np.lexsort((-end, keys))
+def _sort_order(axis: Axis, thread: npt.NDArray[Any], start: Ints, end: Ints, threads: int) -> Ints:
+    """Stable order by thread, start, then longest first; cheap when rows are in order of time."""
+    if bool((start[1:] >= start[:-1]).all()):
+        order = grouped(thread, threads)
+    else:
+        order = np.argsort(axis.key(thread, start), kind="stable")
+    if not bool((np.diff(order) == 1).all()):
+        thread, start = thread[order], start[order]
+    same = (start[1:] == start[:-1]) & (thread[1:] == thread[:-1])
+    if bool(same.any()):
+        order = order[np.lexsort((-end[order], start, thread))]
     return order
+
+
+def _last_above(depth: Positions) -> Positions:
+    """For each position the last one before it that is one less deep, -1 if none is."""
+    out = np.full(len(depth), -1, np.int32)
+    levels = int(depth.max(initial=-1)) + 1
+    level = np.maximum(depth, -1)
+    level += 1
+    by_level = grouped(level, levels + 1)
+    bounds = np.searchsorted(level[by_level], np.arange(levels + 2))
+    for at in range(2, levels + 1):
+        above = by_level[bounds[at - 1] : bounds[at]]
+        here = by_level[bounds[at] : bounds[at + 1]]
+        if len(above) and len(here):
+            place = np.searchsorted(above, here) - 1
+            out[here] = np.where(place >= 0, above[place], -1)
+    return out
 
 
 def _last_at_depth(
