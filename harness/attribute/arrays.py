@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ import pandas as pd
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+T = TypeVar("T")
+R = TypeVar("R")
 
 #: Keys whose span is at most this much more than their number get a table instead of a sort.
 _SMALL_SPAN = 1 << 16
@@ -78,6 +80,15 @@ def together(*tasks: Callable[[], Any]) -> list[Any]:
     """Results of the tasks, run at the same time: numpy lets go of the GIL in long operations."""
     with ThreadPoolExecutor(len(tasks)) as pool:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
+
+
+def in_turns(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """``work`` done on the items, two at a time; few at once, so that memory stays low."""
+    items = list(items)
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(work, items))
 
 
 def grouped(group: npt.NDArray[Any], groups: int) -> Ints:

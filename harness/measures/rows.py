@@ -144,7 +144,7 @@ def path_tuples(found: Attribution, nodes: Ints) -> list[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Ops:
-    kind: Ints
+    kind: npt.NDArray[Any]
     start: Ints
     end: Ints
     keep: Mask
@@ -156,7 +156,7 @@ class Ops:
         order = np.array([KINDS.index(k) for k in kind.categories], dtype=np.int64)
         codes = kind.codes.to_numpy()
         return cls(
-            order[codes] if len(order) else np.empty(0, np.int64),
+            codes if (order == np.arange(len(order))).all() else order[codes],
             frame["start"].to_numpy(),
             frame["end"].to_numpy(),
             np.ones(len(frame), bool) if found.keep_op is None else found.keep_op,
@@ -197,15 +197,3 @@ def start_end_members(found: Attribution, rows: Rows) -> tuple[Ints, Ints]:
 def _distinct(owner: Ints, row: Ints, rows: int) -> tuple[Ints, Ints]:
     keys = distinct(owner * (rows + 1) + row)
     return keys // (rows + 1), keys % (rows + 1)
-
-
-def self_rows(found: Attribution, rows: Rows) -> Ints:
-    """The row that takes each op's self time, -1 for outside and unlinked."""
-    leaf = np.where(found.own >= 0, found.own, found.inherited)
-    row = np.full(len(leaf), -1, np.int64)
-    if len(rows.of_lineage):
-        row = np.where(leaf >= 0, rows.of_lineage[leaf], row)
-    if len(rows.of_start_end):
-        last = found.last_opened
-        row = np.where(last >= 0, rows.of_start_end[last], row)
-    return row

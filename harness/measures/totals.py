@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from harness.attribute.arrays import Ints
 from harness.attribute.engine import Attribution
-from harness.measures.rows import Ops, Rows, members, self_rows, start_end_members
+from harness.measures.rows import Ops, Rows, members, start_end_members
 from harness.trace import KINDS
+
+_LATE, _EARLY = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
@@ -16,27 +20,16 @@ def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
     out = _range_totals(found, rows)
     ops = Ops.of(found)
     count = rows.count
+    base = _Sums.of(found, ops)
+    # Once a context, then over its rows.
+    owner, row = members(found, rows)
     shape = (count, len(KINDS))
     number, ns = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    first, last = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
-
-    # Once a context ...
-    size = len(found.contexts.own)
-    base_number, base_ns = np.zeros((size, 4), np.int64), np.zeros((size, 4), np.int64)
-    base_first = np.full(size, np.iinfo(np.int64).max)
-    base_last = np.full(size, np.iinfo(np.int64).min)
-    inside = np.flatnonzero(ops.keep & (found.contexts.of_op >= 0))
-    context = found.contexts.of_op[inside]
-    np.add.at(base_number, (context, ops.kind[inside]), 1)
-    np.add.at(base_ns, (context, ops.kind[inside]), found.duration[inside])
-    np.minimum.at(base_first, context, ops.start[inside])
-    np.maximum.at(base_last, context, ops.end[inside])
-    # ... then over its rows.
-    owner, row = members(found, rows)
-    np.add.at(number, row, base_number[owner])
-    np.add.at(ns, row, base_ns[owner])
-    np.minimum.at(first, row, base_first[owner])
-    np.maximum.at(last, row, base_last[owner])
+    first, last = np.full(count, _LATE), np.full(count, _EARLY)
+    np.add.at(number, row, base.number[owner])
+    np.add.at(ns, row, base.ns[owner])
+    np.minimum.at(first, row, base.first[owner])
+    np.maximum.at(last, row, base.last[owner])
 
     op, row = start_end_members(found, rows)
     np.add.at(number, (row, ops.kind[op]), 1)
@@ -44,11 +37,14 @@ def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
     np.minimum.at(first, row, ops.start[op])
     np.maximum.at(last, row, ops.end[op])
 
-    self_row = self_rows(found, rows)
-    at = np.flatnonzero(ops.keep & (self_row >= 0))
     self_number, self_ns = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    np.add.at(self_number, (self_row[at], ops.kind[at]), 1)
-    np.add.at(self_ns, (self_row[at], ops.kind[at]), found.duration[at])
+    leaf = np.where(found.contexts.own >= 0, found.contexts.own, found.contexts.inherited)
+    np.add.at(self_number, rows.of_lineage[leaf], base.number)
+    np.add.at(self_ns, rows.of_lineage[leaf], base.ns)
+    at = np.flatnonzero(ops.keep & (found.last_opened >= 0))
+    self_row = rows.of_start_end[found.last_opened[at]]
+    np.add.at(self_number, (self_row, ops.kind[at]), 1)
+    np.add.at(self_ns, (self_row, ops.kind[at]), found.duration[at])
     kernel, memcpy, memset, graph = range(4)
     out.update(
         kernels=number[:, kernel],
@@ -63,6 +59,38 @@ def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
         span_ns=np.where(number.sum(axis=1) > 0, last - first, 0),
     )
     return out
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Of the ops of each context: counts and sums by kind, first start and last end; ns."""
+
+    number: Ints
+    ns: Ints
+    first: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, found: Attribution, ops: Ops) -> _Sums:
+        size, kinds = len(found.contexts.own), len(KINDS)
+        context = found.contexts.of_op
+        kind, start, end, duration = ops.kind, ops.start, ops.end, found.duration
+        inside = context >= 0
+        if found.keep_op is not None:
+            inside &= ops.keep
+        if not inside.all():
+            context, kind, start, end, duration = (
+                values[inside] for values in (context, kind, start, end, duration)
+            )
+        slot = context * kinds
+        slot += kind
+        number = np.bincount(slot, minlength=size * kinds)
+        ns = np.zeros(size * kinds, np.int64)
+        np.add.at(ns, slot, duration)
+        first, last = np.full(size, _LATE), np.full(size, _EARLY)
+        np.minimum.at(first, context, start)
+        np.maximum.at(last, context, end)
+        return cls(number.reshape(size, kinds), ns.reshape(size, kinds), first, last)
 
 
 def _range_totals(found: Attribution, rows: Rows) -> dict[str, Ints]:

@@ -9,17 +9,19 @@ from harness.attribute.arrays import (
     Ints,
     Mask,
     batches,
-    distinct,
     expand,
+    grouped,
+    in_turns,
     is_new,
     numbered,
     running_maximum,
+    uniform,
 )
 from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 
 #: Pairs of (row, op) held at once.
-_BATCH = 2_000_000
+_BATCH = 1_000_000
 
 
 def busy(found: Attribution, rows: Rows) -> Ints:
@@ -29,10 +31,12 @@ def busy(found: Attribution, rows: Rows) -> Ints:
     """
     ops = Ops.of(found)
     order, group = _by_device(found, ops)
-    start, end = ops.start[order], ops.end[order]
+    start, end = (ops.start, ops.end) if order is None else (ops.start[order], ops.end[order])
+    context = found.contexts.of_op if order is None else found.contexts.of_op[order]
     alone = _alone(group, start, end)
-    context = found.contexts.of_op[order]
-    inside = ops.keep[order] & (context >= 0)
+    inside = context >= 0
+    if found.keep_op is not None:
+        inside &= ops.keep if order is None else ops.keep[order]
     owner, row = members(found, rows)
 
     out = np.zeros(rows.count, np.int64)
@@ -42,37 +46,48 @@ def busy(found: Attribution, rows: Rows) -> Ints:
     np.add.at(out, row, simple[owner])
     merge = _Merger(out, group, start, end)
     crowded = np.flatnonzero(inside & ~alone)
-    by_context = crowded[np.argsort(context[crowded], kind="stable")]
-    merge.contexts(owner, row, context[by_context], by_context)
+    context = context[crowded]
+    by_context = grouped(context, len(simple))
+    merge.contexts(owner, row, context[by_context], crowded[by_context])
 
     op, claimed = start_end_members(found, rows)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    at = place[op]
+    at = op if order is None else _places(order)[op]
     lone = alone[at]
     np.add.at(out, claimed[lone], (end - start)[at[lone]])
     merge.pairs(claimed[~lone], at[~lone])
     return out
 
 
-def _by_device(found: Attribution, ops: Ops) -> tuple[Ints, Ints]:
-    """Order of the ops by (process, device, start), and the device group of each in that order."""
+def _places(order: Ints) -> Ints:
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place
+
+
+def _by_device(found: Attribution, ops: Ops) -> tuple[Ints | None, Ints | None]:
+    """Order of the ops by (process, device, start), and the device group of each in that order.
+
+    No order where the ops are in it already, no group where there is only one."""
     frame = found.trace.gpu_ops
-    process = numbered(frame["process"].to_numpy())[1]
-    device = frame["device"].to_numpy().astype(np.int64)
-    group = process * (int(device.max(initial=0)) + 2) + device + 1
-    if len(distinct(group)) > 1:
-        order = np.lexsort((ops.start, group))
-    else:
-        order = np.argsort(ops.start, kind="stable")
+    process, device = frame["process"].to_numpy(), frame["device"].to_numpy()
+    if uniform(process) and uniform(device):
+        if bool((ops.start[1:] >= ops.start[:-1]).all()):
+            return None, None
+        return np.argsort(ops.start, kind="stable"), None
+    codes = numbered(process)[1]
+    group = codes * (int(device.max(initial=0)) + 2) + device + 1
+    order = np.lexsort((ops.start, group))
     return order, group[order]
 
 
-def _alone(group: Ints, start: Ints, end: Ints) -> Mask:
+def _alone(group: Ints | None, start: Ints, end: Ints) -> Mask:
     """Ops (sorted by group and start) whose interval meets no other of their group."""
-    reach = running_maximum(group, end)
-    joins = np.zeros(len(group), dtype=bool)
-    joins[1:] = ~is_new(group)[1:] & (start[1:] < reach[:-1])
+    joins = np.zeros(len(start), dtype=bool)
+    if group is None:
+        np.less(start[1:], np.maximum.accumulate(end)[:-1], out=joins[1:])
+    else:
+        np.less(start[1:], running_maximum(group, end)[:-1], out=joins[1:])
+        joins &= ~is_new(group)
     crowded = joins.copy()
     crowded[:-1] |= joins[1:]
     return ~crowded
@@ -81,8 +96,12 @@ def _alone(group: Ints, start: Ints, end: Ints) -> Mask:
 class _Merger:
     """Adds to each row the length of the union of its ops; ops are named by sorted position."""
 
-    def __init__(self, out: Ints, group: Ints, start: Ints, end: Ints) -> None:
-        self.out, self.group, self.start, self.end = out, group, start, end
+    def __init__(self, out: Ints, group: Ints | None, start: Ints, end: Ints) -> None:
+        self.out, self.group = out, group
+        low = int(start.min(initial=0)) if len(start) else 0
+        self.start, self.end = start - low, end - low
+        self.span = int(self.end.max(initial=0)) + 1
+        self.bits = max(1, len(start)).bit_length()
 
     def contexts(self, owner: Ints, row: Ints, context: Ints, position: Ints) -> None:
         """Rows of contexts (``owner``, ``row``) over the ops of those contexts (sorted)."""
@@ -92,21 +111,33 @@ class _Merger:
         last = np.searchsorted(context, owner, side="right")
         bounds = np.append(np.flatnonzero(is_new(row)), len(row))
         sizes = np.add.reduceat(last - first, bounds[:-1]) if len(row) else np.empty(0, np.int64)
-        for low, high in batches(sizes, _BATCH):
-            pick = slice(bounds[low], bounds[high])
+
+        def work(batch: tuple[int, int]) -> None:
+            pick = slice(bounds[batch[0]], bounds[batch[1]])
             which, at = expand(first[pick], last[pick])
             self.pairs(row[pick][which], position[at])
+
+        in_turns(work, batches(sizes, min(_BATCH, 2**62 // self.span)))
 
     def pairs(self, row: Ints, position: Ints) -> None:
         """All ops of each row present must be in one call."""
         if not len(row):
             return
-        count = len(self.start)
-        keys = np.sort(row * count + position)
-        row, position = keys // count, keys % count
-        fresh = is_new(row, self.group[position])
-        run = np.cumsum(fresh)
+        keys = row << self.bits
+        keys |= position
+        keys.sort()
+        row, position = keys >> self.bits, keys & ((1 << self.bits) - 1)
+        fresh = is_new(row)
+        begin = np.flatnonzero(fresh)
+        if self.group is not None:
+            fresh |= is_new(self.group[position])
+        # Each row and device on a stretch of its own of one line: their unions cannot meet.
+        shift = np.cumsum(fresh, dtype=np.int64)
+        shift *= self.span
         start, end = self.start[position], self.end[position]
-        reach = running_maximum(run, end)
-        start[1:] = np.where(fresh[1:], start[1:], np.maximum(start[1:], reach[:-1]))
-        np.add.at(self.out, row, np.maximum(end - start, 0))
+        start += shift
+        end += shift
+        reach = np.maximum.accumulate(end, out=end)
+        np.maximum(start[1:], reach[:-1], out=start[1:])
+        reach -= start
+        self.out[row[begin]] += np.add.reduceat(reach, begin)
