@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How fast `harness report` is, beside `nsys stats` and a bare scan of the same file.
 
-    scripts/bench                     start-up, 0.16 M and 1.6 M kernels
+    scripts/bench                     start-up, same answers, 0.16 M and 1.6 M kernels
     scripts/bench --full              also 16 M kernels, --memory, all shapes, torch, many reports
     scripts/bench sizes --runs 5      one case
     scripts/bench sizes --json FILE   every single run, and the machine
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import nsys_stats
+import same_answer
 from make_report import SHAPES
 from measure import Contestant, Result, exponent, in_turn, machine, table
 
@@ -181,6 +182,19 @@ def _growth_claims(results: dict[str, list[Result]]) -> list[Claim]:
     return claims
 
 
+def case_same(options: Options) -> Case:
+    """The answers are the same: `harness report --policy thread` and `nsys stats`, row for row."""
+    claims = []
+    path = report_file(options, kernels=SIZES[0])
+    for binary in options.nsys:
+        for version, report, argv in nsys_stats.commands(binary, path):
+            if "kern" in report:
+                wrong, rows = same_answer.differing(path, argv)
+                what = f"of {rows} rows, differing from nsys {version} {report}"
+                claims.append(Claim(what, wrong, 0))
+    return Case("same", {}, claims)
+
+
 def case_memory(options: Options) -> Case:
     """A report larger than the budget: 16 M kernels under --memory 2GiB."""
     size = SIZES[2] if options.full else SIZES[1]
@@ -260,13 +274,14 @@ def case_many(options: Options) -> Case:
 
 CASES: dict[str, Callable[[Options], Case]] = {
     "startup": case_startup,
+    "same": case_same,
     "sizes": case_sizes,
     "memory": case_memory,
     "shapes": case_shapes,
     "torch": case_torch,
     "many": case_many,
 }
-DEFAULT_CASES = ("startup", "sizes")
+DEFAULT_CASES = ("startup", "same", "sizes")
 
 
 def show(case: Case) -> str:
@@ -288,7 +303,8 @@ def show(case: Case) -> str:
                     "runs": str(len(result.samples)),
                 }
             rows.append(row)
-    parts.append(table(rows))
+    if rows:
+        parts.append(table(rows))
     if case.claims:
         parts.append(table([claim.row() for claim in case.claims]))
     return "\n\n".join(parts)
