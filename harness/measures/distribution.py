@@ -3,19 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.arrays import Ints, batches, distinct, expand, is_new
+from harness.attribute.arrays import Ints, batches, distinct, expand, grouped, in_turns, is_new
 from harness.attribute.engine import OUTSIDE, Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 
 #: Durations below this many bits (ns) are packed with their group into one sortable integer.
 _PACK_BITS = 32
 #: Values held at once while they are spread over rows.
-_BATCH = 2_000_000
+_BATCH = 1_000_000
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -83,13 +84,14 @@ def _spread(
 def _of_push_pop(
     found: Attribution, rows: Rows, kernel: Ints, names: int, is_kernel: npt.NDArray[np.bool_]
 ) -> list[Columns]:
-    """Equal durations in one context are counted together first (device clocks tick coarsely),
-    then spread over the rows of the context, some rows at a time."""
+    """Equal durations in one context are counted together first where that saves much (device
+    clocks tick coarsely), then spread over the rows of the context, some rows at a time."""
     at = np.flatnonzero(is_kernel & (found.contexts.of_op >= 0))
-    group, duration, number = _counted(
+    group, duration, number = _sorted(
         found.contexts.of_op[at] * names + kernel[at], found.duration[at]
     )
-    context, name = group // names, group % names
+    context = group // names
+    name = group - context * names
     owner, row = members(found, rows)
     by_row = np.argsort(row, kind="stable")
     owner, row = owner[by_row], row[by_row]
@@ -97,13 +99,24 @@ def _of_push_pop(
     last = np.searchsorted(context, owner, side="right")
     bounds = np.append(np.flatnonzero(is_new(row)), len(row))
     sizes = np.add.reduceat(last - first, bounds[:-1]) if len(row) else np.empty(0, np.int64)
-    parts = [_statistics(*(np.empty(0, np.int64),) * 3)]
-    for low, high in batches(sizes, _BATCH):
-        pick = slice(bounds[low], bounds[high])
+
+    def work(batch: tuple[int, int]) -> Columns:
+        pick = slice(bounds[batch[0]], bounds[batch[1]])
         which, at = expand(first[pick], last[pick])
-        key = row[pick][which] * names + name[at]
-        parts.append(_statistics(*_counted(key, duration[at], number[at])))
-    return parts
+        key = (row[pick] * names)[which]
+        key += name[at]
+        return _statistics(*_counted(key, duration[at], number if number is None else number[at]))
+
+    none = _statistics(*(np.empty(0, np.int64),) * 3)
+    return [none, *in_turns(work, batches(sizes, _BATCH))]
+
+
+def _sorted(group: Ints, value: Ints) -> tuple[Ints, Ints, Ints | None]:
+    """(group, value) sorted; counted where at most half of them are distinct."""
+    counted, values, number = _counted(group, value)
+    if 2 * len(counted) <= len(group):
+        return counted, values, number
+    return np.repeat(counted, number), np.repeat(values, number), None
 
 
 def _counted(group: Ints, value: Ints, number: Ints | None = None) -> tuple[Ints, Ints, Ints]:
@@ -158,42 +171,64 @@ def _statistics(key: Ints, value: Ints, number: Ints) -> Columns:
 
 def _instances_of(found: Attribution, rows: Rows, kernel: Ints, names: int, key: Ints) -> Ints:
     """For each (row, kernel) key: in how many range instances that kernel was launched."""
-    pairs = _instance_kernels(found, kernel, names)
-    row = rows.of_range[found.nest.rows[pairs // names]]
+    bits = names.bit_length()
+    mask = (1 << bits) - 1
+    row_of = rows.of_range[found.nest.rows]
+    shown = None if found.keep_range is None else found.keep_range[found.nest.rows]
+    parts = [_counted_keys(_claimed_kernels(found, rows, kernel, names))]
+    for pairs in _instance_kernels(found, kernel, bits):
+        kept = pairs if shown is None else pairs[shown[pairs >> bits]]
+        parts.append(_counted_keys(row_of[kept >> bits] * names + (kept & mask)))
+    order = np.argsort(key)
+    counted = np.zeros(len(key) + 1, np.int64)
+    for keys, number in parts:
+        at = np.minimum(np.searchsorted(key, keys, sorter=order), max(len(key) - 1, 0))
+        place = order[at] if len(key) else np.full(len(keys), -1)
+        place = np.where(key[place] == keys, place, -1) if len(key) else place
+        counted[place] += number
+    return counted[:-1]
+
+
+def _claimed_kernels(found: Attribution, rows: Rows, kernel: Ints, names: int) -> Ints:
+    """The (row, kernel) key of every start/end range and kernel launched in it."""
     op, position = found.claims.query, found.claims.position
     pick = Ops.of(found).is_kernel[op]
     claims = distinct(position[pick] * names + kernel[op[pick]])
-    claimed = rows.of_start_end[claims // names] * names + claims % names
-    keyed = np.sort(np.concatenate([row * names + pairs % names, claimed]))
-    return np.asarray(
-        np.searchsorted(keyed, key, side="right") - np.searchsorted(keyed, key, side="left")
-    )
+    return rows.of_start_end[claims // names] * names + claims % names
 
 
-def _instance_kernels(found: Attribution, kernel: Ints, names: int) -> Ints:
-    """Distinct (push/pop range, kernel) with the kernel launched anywhere inside the range."""
+def _counted_keys(keys: Ints) -> tuple[Ints, Ints]:
+    keys = np.sort(keys)
+    first = np.flatnonzero(is_new(keys))
+    return keys[first], np.diff(np.append(first, len(keys)))
+
+
+def _instance_kernels(found: Attribution, kernel: Ints, bits: int) -> Iterator[Ints]:
+    """Distinct (push/pop range << bits | kernel) with the kernel launched anywhere inside the
+    range; from the deepest ranges up, those of one depth at a time."""
     forest, is_kernel = found.nest.forest, Ops.of(found).is_kernel
     pairs: list[Ints] = []
-    level = np.empty(0, np.int64)
     for located in (found.own_leaf, found.inherited_leaf):
         chained = is_kernel & (located.leaf >= 0)
         chained[located.pairs.query] = False
         at = np.flatnonzero(chained)
-        level = np.concatenate([level, located.leaf[at] * np.int64(names) + kernel[at]])
+        pairs.append((located.leaf[at].astype(np.int64) << bits) | kernel[at])
         pick = is_kernel[located.pairs.query]
         position, query = located.pairs.position[pick], located.pairs.query[pick]
-        pairs.append(position * names + kernel[query])
-    level = distinct(level)
-    gathered = 0
-    while len(level):
-        pairs.append(level)
-        gathered += len(level)
-        parent = forest.parent[level // names].astype(np.int64)
-        nested = parent >= 0
-        level = distinct(parent[nested] * names + level[nested] % names)
-        if gathered > 4 * _BATCH:  # ancestors are met once from every level below them
-            pairs, gathered = [distinct(np.concatenate(pairs))], 0
-    out = distinct(np.concatenate(pairs))
-    if found.keep_range is not None:
-        out = out[found.keep_range[found.nest.rows[out // names]]]
-    return out
+        pairs.append((position << bits) | kernel[query])
+    given = distinct(np.concatenate(pairs))
+    depth = forest.depth[given >> bits]
+    levels = int(depth.max(initial=-1)) + 1
+    by_depth = grouped(depth, levels)
+    bounds = np.searchsorted(depth[by_depth], np.arange(levels + 1))
+    above = np.empty(0, np.int64)
+    for level in range(levels - 1, -1, -1):
+        here = given[by_depth[bounds[level] : bounds[level + 1]]]
+        here = distinct(np.concatenate([here, above])) if len(above) else here
+        yield here
+        # Where ranges do not nest, all that hold a launch are given; elsewhere, the innermost.
+        position = here >> bits
+        climbs = ~forest.irregular[forest.thread[position]]
+        parent = forest.parent[position[climbs]].astype(np.int64)
+        above = (parent << bits) | (here[climbs] & ((1 << bits) - 1))
+        above = above[:0] if level == 0 else distinct(above)
