@@ -138,6 +138,9 @@ def profile_command(
     line.append("--wait=primary")
     if graphs is not None:
         line.append(f"--cuda-graph-trace={graphs}")
+    if capture_range(extra) and not any(w.startswith("--capture-range-end") for w in extra):
+        # nsys's own default, stop-shutdown, kills the program where the captured range ends.
+        line.append("--capture-range-end=stop")
     # nsys expands %h, %p, %q{…} in -o; a name that contains % means itself.
     line.extend(["-o", str(output).replace("%", "%%")])
     return [*line, *extra, *command]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UnreadableReport
+from harness.readers import is_stale
 
 #: Everything that ran on a GPU and has a launch; graph-level replays count as one each.
 GPU_TABLES = (
@@ -263,4 +264,4 @@ def _version(db: sqlite3.Connection) -> str:
 
 def _older_than_report(path: Path) -> bool:
     report = path.with_suffix(".nsys-rep")
-    return report.is_file() and report.stat().st_mtime_ns > path.stat().st_mtime_ns
+    return report.is_file() and is_stale(path, report)

@@ -70,6 +70,15 @@ def test_capture_range_is_recognised(words: list[str], limited: str | None) -> N
     assert nsys.capture_range(words) == limited
 
 
+def test_the_program_outlives_its_captured_range() -> None:
+    line = nsys.profile_command("nsys", Path("r"), ["p"], extra=["--capture-range=cudaProfilerApi"])
+    assert "--capture-range-end=stop" in line
+    own = ["-c", "cudaProfilerApi", "--capture-range-end=repeat"]
+    line = nsys.profile_command("nsys", Path("r"), ["p"], extra=own)
+    assert [w for w in line if w.startswith("--capture-range-end")] == [own[-1]]
+    assert not any("capture-range" in w for w in nsys.profile_command("nsys", Path("r"), ["p"]))
+
+
 def test_capture_by_nvtx_accepts_strings_that_are_not_registered() -> None:
     # nsys only recognises registered strings by default; PyTorch's are not.
     name = "NSYS_NVTX_PROFILER_REGISTER_ONLY"
