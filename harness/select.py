@@ -11,9 +11,11 @@ import numpy as np
 import pandas as pd
 
 from harness import summarise
-from harness.attribute import Attribution
-from harness.attribute.arrays import Ints, Mask, is_new
+from harness.attribute import RULES, Attribution
+from harness.attribute.arrays import Ints, Mask, Positions, is_new
+from harness.attribute.nesting import contained_pairs
 from harness.errors import UsageProblem
+from harness.measures import path_rows
 from harness.selection import Selection
 from harness.trace import Warning_
 
@@ -27,7 +29,8 @@ def apply(found: Attribution, selection: Selection) -> Attribution:
     """``found`` with only what ``selection`` keeps; the ledger counts the rest as hidden.
 
     Domains are chosen before attribution: ops under a range of another domain go to the nearest
-    range that is left. Raises UsageProblem for a bad regular expression.
+    range that is left, and are hidden where none is. Raises UsageProblem for a bad regular
+    expression.
     """
     if selection.domains:
         found = _only_domains(found, selection.domains)
@@ -50,21 +53,22 @@ def apply(found: Attribution, selection: Selection) -> Attribution:
 def _only_domains(found: Attribution, domains: tuple[str, ...]) -> Attribution:
     ranges = found.trace.ranges
     keep = ranges["domain"].isin(domains).to_numpy()
-    note = Warning_(
-        "selection",
-        f"kept {int(keep.sum())} of {len(keep)} ranges: domain "
-        + ", ".join(name or "(default)" for name in domains),
-    )
     trace = replace(found.trace, ranges=ranges[keep].reset_index(drop=True))
-    again = trace.attribute(found.policy)
-    return replace(again, notes=(*found.notes, note))
+    again = replace(trace.attribute(found.policy), notes=found.notes)
+    outside = RULES.index("outside")
+    lost = (again.rule == outside) & (found.rule != outside)
+    what = ", ".join(name or "(default)" for name in domains)
+    return _keep(again, ~lost, None, f"{int(keep.sum())} of {len(keep)} ranges, domain {what}")
 
 
 def _only_processes(found: Attribution, pids: tuple[int, ...]) -> Attribution:
     threads = found.trace.threads
     kept = threads["pid"].isin(pids).to_numpy()
     processes = threads["process"].to_numpy()[kept]
-    keep_op = np.isin(found.trace.gpu_ops["process"].to_numpy(), processes)
+    process = found.trace.gpu_ops["process"].to_numpy()
+    # A process of which only GPU ops were recorded has no thread to name it.
+    unnamed = ~np.isin(process, threads["process"].to_numpy())
+    keep_op = np.isin(process, processes) | (unnamed & np.isin(process & 0xFFFFFF, pids))
     keep_range = kept[found.trace.ranges["thread"].to_numpy()]
     return _keep(found, keep_op, keep_range, f"pid {', '.join(map(str, pids))}")
 
@@ -102,7 +106,7 @@ def _kernels(found: Attribution, pattern: str) -> Mask:
 
 
 def _only_ranges(found: Attribution, pattern: str) -> Attribution:
-    """Ranges whose name matches, and all that is nested in them."""
+    """Ranges whose name matches, and all that is nested in them or, if start/end, in their time."""
     search = _regex(pattern).search
     hit = np.array([search(str(name)) is not None for name in found.labels.name], dtype=bool)
     hit = np.append(hit, False)  # roots have label -1
@@ -118,38 +122,74 @@ def _only_ranges(found: Attribution, pattern: str) -> Attribution:
     keep_range[found.start_end_rows] = hit[found.labels.of_range[found.start_end_rows]]
     lineages = np.append(kept_lineage, False)  # -1: none
     keep_op = lineages[found.own] | lineages[found.inherited]
-    keep_op[found.claims.query] |= keep_range[found.start_end_rows][found.claims.position]
+    claimed = keep_range[found.start_end_rows][found.claims.position]
+    claimed = found.claims.query[claimed]
+    keep_op[claimed] = True
+    # What a start/end range claims has its self time in the push/pop ranges around it.
+    within = _within_start_end(found, keep_range[found.start_end_rows])
+    for located in (found.own_leaf, found.inherited_leaf):
+        within[located.leaf[claimed][located.leaf[claimed] >= 0]] = True
+    keep_range[nest.rows[within]] = True
+    kept_lineage[nest.lineage[within]] = True
+    of_listed = np.isin(np.arange(len(keep_op)), claimed)
+    for side in (found.own, found.inherited):
+        kept_lineage[side[of_listed & (side >= 0)]] = True
     kept = _keep(found, keep_op, keep_range, f"ranges ~ {pattern}")
     return replace(kept, keep_lineage=kept_lineage)
 
 
-def _by_level(level: Ints) -> list[Ints]:
+def _within_start_end(found: Attribution, chosen: Mask) -> Mask:
+    """Push/pop ranges (by position) that lie in a chosen start/end range which, by the policy,
+    claims what their thread launches."""
+    forest, ranges = found.nest.forest, found.start_end
+    out = np.zeros(len(forest), dtype=bool)
+    at = np.flatnonzero(chosen)
+    if not len(at) or not len(forest):
+        return out
+    scope, own = ranges.thread, forest.thread
+    if found.policy == "process":
+        scope, own = ranges.process, found.thread_process[forest.thread]
+    pairs = contained_pairs(
+        scope[at], ranges.start[at], ranges.end[at], own, forest.start, forest.end
+    )
+    out[pairs.query] = True
+    return out
+
+
+def _by_level(level: Ints | Positions) -> list[Ints]:
     order = np.argsort(level, kind="stable")
     bounds = np.searchsorted(level[order], np.arange(1, int(level.max(initial=0)) + 2))
     return [order[a:b] for a, b in itertools.pairwise(bounds)]
 
 
 def _without_warm_up(found: Attribution, selection: Selection) -> Attribution:
+    """Leaves out the first instances of each path, all nested in them and all they launched."""
     table = summarise.instance_table(found)
-    group, rank = _rank_in_path(table)
+    group, rank = _rank_in_path(found, table)
     first = np.full(int(group.max(initial=-1)) + 1, selection.skip)
     if selection.steady:
         first = np.maximum(first, _settled(table, group))
-    kept = found.keep_range
     early = rank < first[group] if len(group) else np.zeros(0, dtype=bool)
-    keep_range = ~early if kept is None else kept & ~early
-    keep_op = ~_touches(found, early)
-    what = f"first {selection.skip} instances of each path"
+    around = _inside(found, early)
+    dropped = early.copy()
+    dropped[found.nest.rows] = around
+    keep_op = ~_touches(found, dropped, around)
+    what = f"the first {selection.skip} instances of each path"
     if selection.steady:
         settled = int((first > selection.skip).sum())
-        what = f"instances before each path settles ({settled} paths had a warm-up)"
-    return _keep(found, keep_op, keep_range, what, left_out=True)
+        also = f"{what} and those" if selection.skip else "instances"
+        what = f"{also} before each path settles ({settled} of {len(first)} paths had a warm-up)"
+    whole = len(dropped) if found.keep_range is None else int(found.keep_range.sum())
+    left = whole - int(
+        (~dropped if found.keep_range is None else found.keep_range & ~dropped).sum()
+    )
+    what += f", {left} of {whole} ranges"
+    return _keep(found, keep_op, ~dropped, what, left_out=True)
 
 
-def _rank_in_path(table: pd.DataFrame) -> tuple[Ints, Ints]:
+def _rank_in_path(found: Attribution, table: pd.DataFrame) -> tuple[Ints, Ints]:
     """For each range (by row) its group of same process and path, and its place there in time."""
-    keys = [table["process"], table["path"].cat.codes, table["domain"].cat.codes]
-    group = table.groupby([*keys, table["style"].cat.codes], sort=False).ngroup().to_numpy()
+    group = path_rows(found).of_range
     order = np.lexsort((table["start_ns"].to_numpy(), group))
     ordered = group[order]
     begin = np.flatnonzero(is_new(ordered)) if len(ordered) else np.empty(0, np.int64)
@@ -180,22 +220,46 @@ def _settled(table: pd.DataFrame, group: Ints) -> Ints:
     return out
 
 
-def _touches(found: Attribution, dropped: Mask) -> Mask:
-    """Ops that a dropped push/pop range claims, or that have nothing but a dropped start/end."""
+def _inside(found: Attribution, dropped: Mask) -> Mask:
+    """Push/pop ranges (by position) that are dropped, or lie in one that is."""
     forest = found.nest.forest
     gone = dropped[found.nest.rows]
-    order = np.argsort(forest.depth, kind="stable")
-    bounds = np.searchsorted(forest.depth[order], np.arange(1, forest.depth.max(initial=0) + 2))
-    around = gone.copy()
-    for low, high in itertools.pairwise(bounds):
-        at = order[low:high]
-        around[at] |= around[forest.parent[at]]
-    around[forest.inner.query] |= gone[forest.inner.position]
-    around = np.append(around, False)
+    around = _spread_down(found, gone)
+    # An autograd thread's ranges lie in those of the one thread that called backward.
+    inherits = (
+        found.nest.paths.level[found.nest.path] > found.nest.lineages.level[found.nest.lineage]
+    )
+    heirs, others = np.flatnonzero(inherits), np.flatnonzero(gone)
+    autograd = found.trace.threads["autograd"].to_numpy()
+    others = others[~autograd[forest.thread[others]]]
+    if len(heirs) and len(others):
+        process = found.thread_process[forest.thread]
+        pairs = contained_pairs(
+            process[others], forest.start[others], forest.end[others],
+            process[heirs], forest.start[heirs], forest.end[heirs],
+        )  # fmt: skip
+        around[heirs[pairs.query]] = True
+        around = _spread_down(found, around)
+    return around
+
+
+def _spread_down(found: Attribution, marked: Mask) -> Mask:
+    """Marked positions and all that lie in one."""
+    forest = found.nest.forest
+    out = marked.copy()
+    for at in _by_level(forest.depth):
+        out[at] |= out[forest.parent[at]]
+    np.logical_or.at(out, forest.inner.query, marked[forest.inner.position])
+    return out
+
+
+def _touches(found: Attribution, dropped: Mask, around: Mask) -> Mask:
+    """Ops that a dropped push/pop range claims, or that have nothing but a dropped start/end."""
+    listed = np.append(around, False)
     out = np.zeros(len(found.launch), dtype=bool)
     for located in (found.own_leaf, found.inherited_leaf):
-        out |= around[located.leaf]
-        np.logical_or.at(out, located.pairs.query, gone[located.pairs.position])
+        out |= listed[located.leaf]
+        np.logical_or.at(out, located.pairs.query, around[located.pairs.position])
     last = np.append(dropped[found.start_end_rows], False)
     out |= last[found.last_opened]
     return out

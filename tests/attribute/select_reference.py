@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: MIT
+"""What a Selection keeps, by loops over the brute-force attribution; shares no code with select."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from typing import Any
+
+from reference import Launch, Op, Outcome, Program, Range, Reference, contains
+
+from harness.selection import Selection
+
+
+class Selected:
+    """``ops`` and ``ranges`` are the rows kept of the program; ``wanted`` the attribution used."""
+
+    def __init__(self, program: Program, policy: str, selection: Selection) -> None:
+        self.program, self.selection = program, selection
+        self.wanted = Reference(program, policy)
+        self.ops = {op.row for op in program.ops}
+        self.ranges = {r.row for r in program.ranges}
+        if selection.domains:
+            self.only_domains(program, policy)
+        if selection.pids:
+            self.only_processes()
+        if selection.time is not None:
+            self.only_time(*selection.time)
+        if selection.devices:
+            self.ops -= {op.row for op in program.ops if op.device not in selection.devices}
+        if selection.kernel is not None:
+            self.ops -= {
+                op.row
+                for op in program.ops
+                if op.kind != "kernel" or not re.search(selection.kernel, op.name)
+            }
+        if selection.range is not None:
+            self.only_ranges(selection.range)
+        if selection.skip:
+            self.skip(selection.skip)
+
+    def pairs(self) -> list[tuple[Op, Outcome]]:
+        return list(zip(self.program.ops, self.wanted.outcomes, strict=True))
+
+    def only_domains(self, program: Program, policy: str) -> None:
+        before = self.wanted
+        kept = [r for r in program.ranges if r.domain in self.selection.domains]
+        self.program = replace(program, ranges=kept)
+        self.wanted = Reference(self.program, policy)
+        self.ranges = {r.row for r in kept}
+        for op, old, new in zip(program.ops, before.outcomes, self.wanted.outcomes, strict=True):
+            if new.rule == "outside" and old.rule != "outside":
+                self.ops.discard(op.row)
+
+    def only_processes(self) -> None:
+        named = {thread.process for thread in self.program.threads}
+        processes = {pid - 1000 for pid in self.selection.pids} & named
+        self.ops -= {op.row for op in self.program.ops if op.process not in processes}
+        self.ranges -= {
+            r.row for r in self.program.ranges if self.wanted.process(r.thread) not in processes
+        }
+
+    def only_time(self, low: int | None, high: int | None) -> None:
+        everything: list[Range | Launch | Op] = [
+            *self.program.ranges, *self.program.launches, *self.program.ops,
+        ]  # fmt: skip
+        zero = min((one.start for one in everything), default=0)
+        for op, outcome in self.pairs():
+            queued = (outcome.launch or op).start - zero
+            if (low is not None and queued < low) or (high is not None and queued >= high):
+                self.ops.discard(op.row)
+        for r in self.program.ranges:
+            ended = low is not None and r.end - zero < low
+            if ended or (high is not None and r.start - zero >= high):
+                self.ranges.discard(r.row)
+
+    def only_ranges(self, pattern: str) -> None:
+        matching = {r.row for r in self.program.ranges if re.search(pattern, r.name)}
+        started = [
+            r
+            for r in self.program.ranges
+            if r.style == "start_end" and r.row in matching & self.ranges
+        ]
+        kept = set()
+        for r in self.program.ranges:
+            if r.row in matching or any(q.row in matching for q in self.around(r)):
+                kept.add(r.row)
+            for s in started:
+                scope = s.thread == r.thread
+                if self.wanted.policy == "process":
+                    scope = self.wanted.process(s.thread) == self.wanted.process(r.thread)
+                if scope and r.style == "push_pop" and contains(s, r.start, r.end):
+                    kept.add(r.row)
+        for op, outcome in self.pairs():
+            chain = [r for r in outcome.claimed_by if r.style == "push_pop"]
+            others = [r for r in outcome.claimed_by if r.style == "start_end"]
+            by_start_end = any(r.row in matching & self.ranges for r in others)
+            if by_start_end:
+                for end in self.ends_of(chain, outcome):
+                    kept.add(end.row)
+            if not by_start_end and not any(r.row in matching for r in chain):
+                self.ops.discard(op.row)
+        self.ranges &= kept
+
+    @staticmethod
+    def ends_of(chain: list[Range], outcome: Outcome) -> list[Range]:
+        """The innermost range of the launching thread and of the one it inherits from."""
+        assert outcome.launch is not None
+        own = [r for r in chain if r.thread == outcome.launch.thread]
+        lent = [r for r in chain if r.thread != outcome.launch.thread]
+        return [part[-1] for part in (own, lent) if part]
+
+    def around(self, r: Range) -> list[Range]:
+        """The push/pop ranges on the path of ``r``: its thread's, and those it inherits."""
+        if r.style == "start_end":
+            return []
+        own = [
+            q
+            for q in self.wanted.open_on(r.thread, "push_pop", r.start, r.end)
+            if (q.start, -q.end, q.row) < (r.start, -r.end, r.row)
+        ]
+        caller, _ = self.wanted.caller(r.thread, r.start, r.end)
+        if caller is not None:
+            own += self.wanted.open_on(caller, "push_pop", r.start, r.end)
+        return own
+
+    def skip(self, number: int) -> None:
+        groups: dict[Any, list[Range]] = defaultdict(list)
+        for r in self.program.ranges:
+            groups[self.wanted.path_key(r)].append(r)
+        first: set[int] = set()
+        for members in groups.values():
+            members.sort(key=lambda r: (r.start, r.row))
+            first |= {r.row for r in members[:number]}
+        gone = {
+            r.row
+            for r in self.program.ranges
+            if r.row in first or any(q.row in first for q in self.around(r))
+        }
+        self.ranges -= gone
+        for op, outcome in self.pairs():
+            chain = [r for r in outcome.claimed_by if r.style == "push_pop"]
+            last = [] if chain or outcome.self_range is None else [outcome.self_range]
+            if any(r.row in gone for r in chain + last):
+                self.ops.discard(op.row)
+
+    def self_ns(self) -> dict[Any, int]:
+        """(pid, path names, domain, style) -> self time of the ops kept."""
+        out: dict[Any, int] = defaultdict(int)
+        for op, outcome in self.pairs():
+            r = outcome.self_range
+            if op.row in self.ops and r is not None:
+                path = self.wanted.range_path(r)
+                names = tuple(label[1] for label in path)
+                key = (1000 + self.wanted.process(r.thread), names, r.domain, r.style)
+                out[key] += op.end - op.start
+        return {key: ns for key, ns in out.items() if ns}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT
+"""Selections, alone and combined, equal loops over the brute-force attribution."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+from programs import CLOCK, as_trace, programs
+from reference import Program
+from select_reference import Selected
+
+from harness import select, summarise
+from harness.attribute import attribute
+from harness.selection import Selection
+
+EXAMPLES = int(os.environ.get("HARNESS_EXAMPLES", "150"))
+many = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+moments = st.one_of(st.none(), st.integers(-2, CLOCK + 6))
+selections = st.builds(
+    Selection,
+    skip=st.sampled_from([0, 0, 1, 2]),
+    time=st.one_of(st.none(), st.tuples(moments, moments)),
+    range=st.sampled_from([None, None, "a", "[ab]", "x", "nothing"]),
+    domains=st.sampled_from([(), (), ("",), ("lib",), ("", "lib")]),
+    kernel=st.sampled_from([None, None, "k1", "k"]),
+    devices=st.sampled_from([(), (), (0,), (1,), (7,)]),
+    pids=st.sampled_from([(), (), (1000,), (1001,), (1000, 1001)]),
+)
+
+
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@many
+@given(program=programs(), selection=selections)
+def test_select_equals_reference(policy: str, program: Program, selection: Selection) -> None:
+    found = select.apply(attribute(as_trace(program), policy), selection)
+    wanted = Selected(program, policy, selection)
+    check_ledger(found, wanted)
+    check_ops(found, wanted)
+    check_instances(found, wanted)
+    check_self(found, wanted)
+    for view in ("names", "kernels", "layers", "latency", "path_kernels"):
+        getattr(summarise, view)(found)
+
+
+@many
+@given(program=programs(), selection=selections, skip=st.integers(0, 2))
+def test_steady_keeps_the_ledger(program: Program, selection: Selection, skip: int) -> None:
+    from dataclasses import replace
+
+    selection = replace(selection, steady=True, skip=skip)
+    found = select.apply(attribute(as_trace(program)), selection)
+    ledger = found.ledger
+    assert ledger.balanced
+    table = summarise.ranges(found)
+    total = int(table["self_gpu_ns"].sum()) + ledger.outside_ns + ledger.unlinked_ns
+    assert total + ledger.hidden_ns == sum(op.end - op.start for op in program.ops)
+    # --steady leaves out at least what --skip does.
+    less = select.apply(attribute(as_trace(program)), replace(selection, steady=False))
+    assert ledger.hidden_ns >= less.ledger.hidden_ns
+
+
+def check_ledger(found: Any, wanted: Selected) -> None:
+    ledger, ops = found.ledger, wanted.program.ops
+    kept = sum(op.end - op.start for op in ops if op.row in wanted.ops)
+    everything = sum(op.end - op.start for op in ops)
+    assert ledger.balanced
+    assert (ledger.gpu_ns, ledger.gpu_ops) == (everything, len(ops))
+    assert (ledger.hidden_ns, ledger.hidden_ops) == (everything - kept, len(ops) - len(wanted.ops))
+    assert ledger.attributed_ns + ledger.outside_ns + ledger.unlinked_ns == kept
+
+
+def check_ops(found: Any, wanted: Selected) -> None:
+    expected = Counter(
+        (op.start, op.end, op.correlation, outcome.rule, outcome.path)
+        for op, outcome in wanted.pairs()
+        if op.row in wanted.ops
+    )
+    columns = ["start_ns", "end_ns", "correlation", "rule", "path"]
+    got = summarise.ops(found)[columns].itertuples(index=False, name=None)
+    assert Counter(got) == expected
+
+
+def check_instances(found: Any, wanted: Selected) -> None:
+    totals: dict[int, int] = defaultdict(int)
+    for op, outcome in wanted.pairs():
+        if op.row in wanted.ops:
+            for r in set(outcome.claimed_by):
+                totals[r.row] += op.end - op.start
+    expected = Counter(
+        (r.name, r.domain, r.start, r.end, totals[r.row])
+        for r in wanted.program.ranges
+        if r.row in wanted.ranges
+    )
+    columns = ["name", "domain", "start_ns", "end_ns", "total_gpu_ns"]
+    got = summarise.instances(found)[columns].itertuples(index=False, name=None)
+    assert Counter(got) == expected
+
+
+def check_self(found: Any, wanted: Selected) -> None:
+    """No self time is lost with its row: what is attributed is what the table shows."""
+    table = summarise.ranges(found)
+    assert int(table["self_gpu_ns"].sum()) == found.ledger.attributed_ns
+    got: dict[Any, int] = defaultdict(int)
+    columns = ["pid", "path", "domain", "style", "self_gpu_ns"]
+    for pid, path, domain, style, ns in table[columns].itertuples(index=False, name=None):
+        if ns:
+            got[pid, path, domain, style] += ns
+    assert got == wanted.self_ns()
