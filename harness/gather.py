@@ -85,14 +85,14 @@ def read(source: Input, request: Request) -> Report:
     """Load, attribute, summarise one input. Raises HarnessError."""
     from harness import readers
     from harness.launch.rundir import load_run
-    from harness.report import build
+    from harness.report import build, unread
 
     folder = Path(source.path)
     run = load_run(folder) if (folder / "run.json").is_file() else None
     if request.view == "torch":
         report = _torch_report(source, run, request)
     else:
-        trace = readers.load(source.path)
+        trace = readers.load(source.path, without=unread(request))
         other = None
         if trace.source.kind == "nsys" and (folder / TORCH_TRACE).is_file():
             other = readers.load(folder / TORCH_TRACE)

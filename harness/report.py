@@ -111,6 +111,20 @@ class Failure:
         return {"path": self.path, "message": self.message, "hint": self.hint}
 
 
+#: What each ``--names`` calls a column of GPU ops.
+_NAMES = {"short": "name", "demangled": "demangled", "mangled": "mangled"}
+
+
+def unread(request: Request) -> frozenset[str]:
+    """Columns of GPU ops that a report as asked does not use: a reader may leave them out."""
+    if request.view == "ops":
+        return frozenset()
+    used = {_NAMES[request.names]} if request.view == "kernels" or request.details else set()
+    if request.selection.kernel is not None:
+        used |= {"name", "demangled"}
+    return frozenset({"context", "stream", "bytes", "graph_node", *_NAMES.values()} - used)
+
+
 def build(trace: Trace, request: Request, *, name: str, other: Trace | None = None) -> Report:
     """The report of ``trace``; ``other`` is the torch pass's trace of the same run.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,14 +19,16 @@ __all__ = ["captures", "load", "load_all"]
 STALE_AFTER_NS = 10_000_000_000
 
 
-def load(path: str | Path) -> Trace:
+def load(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
     """One recording: a ``.sqlite``, a ``.nsys-rep``, a Chrome trace, or a run folder's first.
+
+    ``without`` names columns of GPU ops that will not be asked for and may be left unread.
 
     Raises:
         UnreadableReport: nothing readable is there.
     """
     path = Path(path)
-    return _read(captures(path)[0] if os.path.isdir(path) else path)
+    return _read(captures(path)[0] if os.path.isdir(path) else path, without)
 
 
 def load_all(path: str | Path) -> list[Trace]:
@@ -67,12 +70,16 @@ def is_stale(export: Path, report: Path) -> bool:
     return report.stat().st_mtime_ns - export.stat().st_mtime_ns > STALE_AFTER_NS
 
 
-def _read(path: Path) -> Trace:
+def _read(path: Path, without: Set[str] = frozenset()) -> Trace:
     name = path.name.lower()
     if name.endswith((".json", ".json.gz")):
-        from harness.readers.kineto import read
-    elif name.endswith((".nsys-rep", ".qdrep")):
-        from harness.readers.nsys_rep import read
-    else:
-        from harness.readers.nsys_sqlite import read
-    return read(path)
+        from harness.readers import kineto
+
+        return kineto.read(path)
+    if name.endswith((".nsys-rep", ".qdrep")):
+        from harness.readers import nsys_rep
+
+        return nsys_rep.read(path, without=without)
+    from harness.readers import nsys_sqlite
+
+    return nsys_sqlite.read(path, without=without)

@@ -171,7 +171,10 @@ class _Table:
             # A row takes more than a byte: most rowids are unused, and the slots would not fit.
             raise arrow_sqlite.ArrowProblem("sparse rowids")
         # Pages of np.empty that are never written cost nothing.
-        self.arrays = [np.empty(sum(slots), dtype) for dtype in stack[0].dtypes()]
+        self.arrays = [
+            np.empty(sum(slots), dtype) if value is None else _repeated(value, sum(slots), dtype)
+            for dtype, value in zip(stack[0].dtypes(), _constants(stack), strict=True)
+        ]
         self.pieces = []
         start = 0
         for number, pieces in enumerate(cut):
@@ -195,10 +198,26 @@ class _Table:
             if piece.start != total:
                 stop = piece.start + piece.rows
                 for array in self.arrays:
-                    array[total : total + piece.rows] = array[piece.start : stop]
+                    if array.flags.writeable:
+                        array[total : total + piece.rows] = array[piece.start : stop]
             total += piece.rows
             rows[piece.number] += piece.rows
         return _columns(self.stack[0], [array[:total] for array in self.arrays], rows, list(codes))
+
+
+def _constants(stack: Stack) -> list[int | None]:
+    """The number that a column holds in every row of a stack, None where it varies."""
+    found: list[int | None] = []
+    for name in stack[0].integers:
+        values = {query.integers[name] for query in stack}
+        value = values.pop()
+        found.append(value if isinstance(value, int) and not values else None)
+    return [*found, None] if stack[0].text else found
+
+
+def _repeated(value: int, length: int, dtype: type[np.generic]) -> npt.NDArray[Any]:
+    """One value, seen ``length`` times: read-only, and next to no memory."""
+    return np.broadcast_to(np.asarray(value, dtype), length)
 
 
 def _slots(query: Query) -> int:
@@ -220,7 +239,7 @@ class _Piece:
         into = self.query.selected(self.into)
         self.rows = arrow_sqlite.read(uri, self.query.sql(), into, self.encoder)
         for array, column in zip(self.into, self.query.integers.values(), strict=False):
-            if isinstance(column, int):
+            if isinstance(column, int) and array.flags.writeable:
                 array[: self.rows] = column
 
 

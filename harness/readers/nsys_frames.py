@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,13 +38,14 @@ _IDS = {
 Queries = Mapping[str, list[Query]]
 
 
-def all_queries(db: Database) -> dict[str, list[Query]]:
-    """What to read for a whole Trace; tables that the export lacks are left out."""
+def all_queries(db: Database, without: Set[str] = frozenset()) -> dict[str, list[Query]]:
+    """What to read for a whole Trace; tables that the export lacks are left out. Columns of GPU
+    ops in ``without`` are not read: they hold -1, names are empty."""
     found = {
         "ranges": nsys_schema.ranges_query(db),
         "launches": nsys_schema.launches_query(db),
         "nodes": nsys_schema.nodes_query(db),
-        **{kind: nsys_schema.ops_query(db, kind) for kind in KINDS},
+        **{kind: nsys_schema.ops_query(db, kind, without) for kind in KINDS},
     }
     return {key: [query] for key, query in found.items() if query is not None}
 
@@ -197,8 +198,8 @@ class Frames:
         if "ops" not in self._columns:
             return empty_frame(GPU_OP_COLUMNS)
         columns = self._columns["ops"]
-        process = columns.integers["process"]
-        process >>= PID_BITS
+        process = columns.integers["process"] >> PID_BITS
+        columns.integers["process"] = process
         processes = np.unique(self._all_tids >> PID_BITS)
         if len(processes) == 1:
             # Without a process of its own an op can only come from the one there is.

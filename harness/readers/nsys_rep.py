@@ -16,7 +16,7 @@ import re
 import sqlite3
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,9 +69,9 @@ class _Stamp:
         return cls(status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-def read(path: str | Path) -> Trace:
+def read(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
     """Read an nsys report: its ``.sqlite`` beside it if that is newer, else the kept export, else
-    a new export.
+    a new export. ``without``: see ``nsys_sqlite.read``.
 
     Raises:
         UnreadableReport: not a report, cut short, or written by a newer nsys than the one here.
@@ -83,10 +83,10 @@ def read(path: str | Path) -> Trace:
     written_by = _check_report(path)
     beside = path.with_suffix(".sqlite")
     if _is_newer(beside, path):
-        return _named(nsys_sqlite.read(beside), path)
+        return _named(nsys_sqlite.read(beside, without=without), path)
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
         export = _export(path, written_by, beside, Path(scratch))
-        return _named(nsys_sqlite.read(export), path)
+        return _named(nsys_sqlite.read(export, without=without), path)
 
 
 def _named(trace: Trace, path: Path) -> Trace:

@@ -7,7 +7,7 @@ probed; nothing depends on a version number. Seen: 2021.2, 2022.4, 2023.4, 2024.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from harness.readers.columns import Database, Query
@@ -96,8 +96,9 @@ def launches_query(db: Database) -> Query | None:
     )
 
 
-def ops_query(db: Database, kind: str) -> Query | None:
-    """The GPU ops of one kind; -1 stands for NULL and for columns that this export lacks.
+def ops_query(db: Database, kind: str, without: Set[str] = frozenset()) -> Query | None:
+    """The GPU ops of one kind; -1 stands for NULL, for columns that this export lacks, and for
+    those in ``without``, which are not read.
 
     ``name``, ``demangled`` and ``mangled`` are ids of strings or, below zero, what
     ``op_labels`` explains.
@@ -116,9 +117,10 @@ def ops_query(db: Database, kind: str) -> Query | None:
         "bytes": _optional(db, table, "bytes", -1) if kind in ("memcpy", "memset") else -1,
         "graph_node": _optional(db, table, "graphNodeId", -1) if kind != "graph" else -1,
     }
+    columns |= _name_ids(db, kind)
     return Query(
         table,
-        columns | _name_ids(db, kind),
+        columns | dict.fromkeys(columns.keys() & without, -1),
         where="start IS NOT NULL AND end IS NOT NULL",
         narrow=frozenset({"device", "context"}),
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,14 +18,15 @@ from harness.readers.nsys_warnings import Oddities, read_warnings
 from harness.trace import Trace
 
 
-def read(path: str | Path, *, engine: str = "auto") -> Trace:
-    """Read an nsys SQLite export. ``engine``: see ``columns.Database``.
+def read(path: str | Path, *, engine: str = "auto", without: Set[str] = frozenset()) -> Trace:
+    """Read an nsys SQLite export. ``engine``: see ``columns.Database``; ``without`` are columns
+    of GPU ops that nobody will ask for: they hold -1, names are empty.
 
     Raises:
         UnreadableReport: the file is missing, damaged, or not an nsys export.
     """
     with _opened(Path(path), engine) as db:
-        frames = Frames(db, all_queries(db))
+        frames = Frames(db, all_queries(db, without))
         trace = _trace(db, frames)
         oddities = Oddities(bad_times=frames.bad_times)
         return replace(trace, warnings=read_warnings(db, trace, oddities))
