@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from harness.attribute.arrays import Ints, Mask, Positions, numbered
+from harness.attribute.arrays import Ints, Mask, Positions, numbered, together
 from harness.attribute.ledger import Ledger
 from harness.attribute.link import link
 from harness.attribute.nesting import Forest, Located, Pairs
@@ -254,17 +254,20 @@ def attribute(trace: Trace, policy: str = "autograd") -> Attribution:
     labels = Labels.of(trace.ranges)
     push_pop, start_end_rows = _by_style(trace.ranges)
     start_end = _start_end(trace.ranges, start_end_rows, codes)
-    forest = Forest.build(*_columns(trace.ranges, push_pop), threads)
-    launch, (thread, start, end) = _calls(trace)
-    own_at = forest.locate(thread, start, end)
+    forest, (launch, (thread, start, end)) = together(
+        lambda: Forest.build(*_columns(trace.ranges, push_pop), threads), lambda: _calls(trace)
+    )
 
     autograd = (
         trace.threads["autograd"].to_numpy() if policy != "thread" else np.zeros(threads, bool)
     )
     finder = _CallerFinder(forest, start_end, codes, autograd)
+    own_at, nest = together(
+        lambda: forest.locate(thread, start, end),
+        lambda: _name(forest, push_pop[forest.rows], labels, codes, len(processes), finder),
+    )
     callers = finder.find(thread, start, end)
     inherited_at = forest.locate(callers.thread, start, end)
-    nest = _name(forest, push_pop[forest.rows], labels, codes, len(processes), finder)
     process = np.where(thread >= 0, codes[thread], -1) if threads else thread
     claims = start_end_claims(start_end, policy, process, thread, callers.thread, start, end)
     last_opened = _last_opened(claims, start_end, len(thread))
