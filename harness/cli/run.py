@@ -73,7 +73,7 @@ def command(quiet: bool, dry_run: bool, **options: object) -> int:
     The exit code is the program's own. With --nsys, every pass gets an allow-list of the
     environment variables, because nsys writes the environment into its report.
     """
-    from harness.launch import planning, session
+    from harness.launch import passes, planning
     from harness.launch.process import Stopped
     from harness.launch.rundir import refuse_existing
 
@@ -83,16 +83,16 @@ def command(quiet: bool, dry_run: bool, **options: object) -> int:
     for skipped in plan.skipped:
         _say(f"no {skipped['pass']} pass: {skipped['reason']}")
     if dry_run:
-        for line in session.dry_run(plan):
+        for line in passes.dry_run(plan):
             click.echo(line)
         return 0
     refuse_existing(plan.target)
     _say(planning.describe(plan))
-    run = session.new_run(plan, datetime.now().astimezone().isoformat(timespec="seconds"))
+    run = passes.new_run(plan, datetime.now().astimezone().isoformat(timespec="seconds"))
     for warning in planning.warnings(run, os.environ):
         _say(f"warning: {warning}")
     try:
-        result = session.execute(plan, run, _say)
+        result = passes.execute(plan, run, _say)
     except Stopped as stopped:
         return 128 + stopped.signum
     _show(result.folder)

@@ -20,9 +20,9 @@ from harness.errors import ToolMissing, UsageProblem
 from harness.launch import nsys as nsight
 from harness.launch.environment import Environment, allow_listed, full
 from harness.launch.isolation import prefix
+from harness.launch.passes import Plan, is_workload
 from harness.launch.pycommand import NotPython, PythonCommand, parse, runnable
 from harness.launch.rundir import Run
-from harness.launch.session import Plan, is_workload
 
 REPORTS = Path("reports")
 
