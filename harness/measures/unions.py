@@ -21,7 +21,7 @@ from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 
 #: Pairs of (row, op) held at once.
-_BATCH = 1_000_000
+_BATCH = 300_000
 
 
 def busy(found: Attribution, rows: Rows) -> Ints:
