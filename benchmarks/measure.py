@@ -93,13 +93,22 @@ def run(contestant: Contestant, log: Path) -> Sample:
             bound.cancel()
         wall = time.perf_counter() - begin
         process.returncode = os.waitstatus_to_exitcode(status)
-    printed = log.read_text(errors="replace").strip().splitlines()
+    printed = _ends(log)
     # `nsys stats` exits 0 when it skipped the report: judge it by what it printed.
     skipped = [line for line in printed[:5] if line.startswith(("SKIPPED", "ERROR"))]
     if process.returncode or skipped:
         last = (skipped or printed or ["no output"])[-1]
         raise CommandFailed(f"exit {process.returncode}: {last}")
     return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
+
+
+def _ends(log: Path) -> list[str]:
+    """The first and last lines: a listing may be as large as the report, and this process must stay
+    small, because a child's peak memory is never below what its parent held when it forked."""
+    with log.open("rb") as file:
+        head = file.read(4096)
+        file.seek(max(file.tell(), log.stat().st_size - 4096))
+        return (head + file.read()).decode(errors="replace").strip().splitlines()
 
 
 def in_turn(contestants: Sequence[Contestant], runs: int, log: Path) -> list[Result]:
