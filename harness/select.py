@@ -125,15 +125,16 @@ def _only_ranges(found: Attribution, pattern: str) -> Attribution:
     claimed = keep_range[found.start_end_rows][found.claims.position]
     claimed = found.claims.query[claimed]
     keep_op[claimed] = True
-    # What a start/end range claims has its self time in the push/pop ranges around it.
-    within = _within_start_end(found, keep_range[found.start_end_rows])
-    for located in (found.own_leaf, found.inherited_leaf):
-        within[located.leaf[claimed][located.leaf[claimed] >= 0]] = True
-    keep_range[nest.rows[within]] = True
-    kept_lineage[nest.lineage[within]] = True
-    of_listed = np.isin(np.arange(len(keep_op)), claimed)
-    for side in (found.own, found.inherited):
-        kept_lineage[side[of_listed & (side >= 0)]] = True
+    keep_range[nest.rows[_within_start_end(found, keep_range[found.start_end_rows])]] = True
+    # The range that has an op's self time may lie beside the match: start/end, or crossing it.
+    shown = keep_op if found.keep_op is None else keep_op & found.keep_op
+    leaf = np.where(found.own_leaf.leaf >= 0, found.own_leaf.leaf, found.inherited_leaf.leaf)[shown]
+    keep_range[nest.rows[leaf[leaf >= 0]]] = True
+    last = found.last_opened[shown]
+    keep_range[found.start_end_rows[last[last >= 0]]] = True
+    side = np.where(found.own >= 0, found.own, found.inherited)[shown]
+    kept_lineage[side[side >= 0]] = True
+    kept_lineage[nest.lineage[keep_range[nest.rows]]] = True
     kept = _keep(found, keep_op, keep_range, f"ranges ~ {pattern}")
     return replace(kept, keep_lineage=kept_lineage)
 

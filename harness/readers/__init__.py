@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Set
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from harness.errors import UnreadableReport
 if TYPE_CHECKING:
     from harness.trace import Trace
 
-__all__ = ["captures", "load", "load_all"]
+__all__ = ["captures", "export_of", "load", "load_all"]
 
 #: How much newer a report may be than its export: a checkout writes the two in any order.
 STALE_AFTER_NS = 10_000_000_000
@@ -28,14 +29,32 @@ def load(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
         UnreadableReport: nothing readable is there.
     """
     path = Path(path)
-    return _read(captures(path)[0] if os.path.isdir(path) else path, without)
+    return _checked(captures(path)[0] if os.path.isdir(path) else path, without)
 
 
 def load_all(path: str | Path) -> list[Trace]:
     """Every capture of a run folder, in order (``report.sqlite``, ``report.2.sqlite``, …); of a
     file, the one recording in it."""
     path = Path(path)
-    return [_read(file) for file in (captures(path) if os.path.isdir(path) else [path])]
+    return [_checked(file) for file in (captures(path) if os.path.isdir(path) else [path])]
+
+
+@contextmanager
+def export_of(path: str | Path) -> Iterator[Path | None]:
+    """The SQLite export that ``load`` would read, there while the context is open; None for a
+    torch trace."""
+    path = Path(path)
+    path = captures(path)[0] if os.path.isdir(path) else path
+    name = path.name.lower()
+    if name.endswith((".json", ".json.gz")):
+        yield None
+    elif name.endswith((".nsys-rep", ".qdrep")):
+        from harness.readers import nsys_rep
+
+        with nsys_rep.exported(path) as export:
+            yield export
+    else:
+        yield path
 
 
 def captures(folder: Path) -> list[Path]:
@@ -68,6 +87,12 @@ def captures(folder: Path) -> list[Path]:
 def is_stale(export: Path, report: Path) -> bool:
     """Is the report so much newer that the export cannot be of it?"""
     return report.stat().st_mtime_ns - export.stat().st_mtime_ns > STALE_AFTER_NS
+
+
+def _checked(path: Path, without: Set[str] = frozenset()) -> Trace:
+    from harness.readers.plausible import check_times
+
+    return check_times(_read(path, without), path)
 
 
 def _read(path: Path, without: Set[str] = frozenset()) -> Trace:

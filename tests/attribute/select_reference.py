@@ -96,20 +96,11 @@ class Selected:
             chain = [r for r in outcome.claimed_by if r.style == "push_pop"]
             others = [r for r in outcome.claimed_by if r.style == "start_end"]
             by_start_end = any(r.row in matching & self.ranges for r in others)
-            if by_start_end:
-                for end in self.ends_of(chain, outcome):
-                    kept.add(end.row)
             if not by_start_end and not any(r.row in matching for r in chain):
                 self.ops.discard(op.row)
+            elif op.row in self.ops and outcome.self_range is not None:
+                kept.add(outcome.self_range.row)
         self.ranges &= kept
-
-    @staticmethod
-    def ends_of(chain: list[Range], outcome: Outcome) -> list[Range]:
-        """The innermost range of the launching thread and of the one it inherits from."""
-        assert outcome.launch is not None
-        own = [r for r in chain if r.thread == outcome.launch.thread]
-        lent = [r for r in chain if r.thread != outcome.launch.thread]
-        return [part[-1] for part in (own, lent) if part]
 
     def around(self, r: Range) -> list[Range]:
         """The push/pop ranges on the path of ``r``: its thread's, and those it inherits."""
