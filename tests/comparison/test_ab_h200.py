@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The recorded campaign: captures of the workload on one H200, with and without a planted change.
 
-``benchmarks/record_ab.py`` made them (A: 6; B1, B5: 5 each, the chain of the fused block with 1 % and
+``benchmarks/record_ab.py`` made them (A: 6; B1, B5: 5 each, the fused chain with 1 % and
 5 % more elements). Every choice of three captures a side is compared: 10 of A against A, 200 of A
 against each B.
 """
