@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
+from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport, UsageProblem
 
 if TYPE_CHECKING:
     from harness.launch.rundir import Run
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
 TORCH_TRACE = "torch_trace.json.gz"
+#: Memory that a whole report takes, as a multiple of its file; measured (docs/benchmarks.md).
+EXPORT_MEMORY, TRACE_MEMORY = 3, 5
 #: How long to wait for a Dask scheduler, and then for its first worker.
 DASK_SECONDS = 10
 
@@ -91,6 +93,8 @@ def read(source: Input, request: Request) -> Report:
     run = load_run(folder) if (folder / "run.json").is_file() else None
     if request.view == "torch":
         report = _torch_report(source, run, request)
+    elif (in_parts := _within_memory(source, request)) is not None:
+        report = in_parts
     else:
         trace = readers.load(source.path, without=unread(request))
         other = None
@@ -98,6 +102,29 @@ def read(source: Input, request: Request) -> Report:
             other = readers.load(folder / TORCH_TRACE)
         report = build(trace, request, name=source.name, other=other)
     return replace(report, run=run)
+
+
+def _within_memory(source: Input, request: Request) -> Report | None:
+    """The report made part by part, where the whole would not fit the budget; else None."""
+    if not request.memory:
+        return None
+    from harness import readers
+
+    with readers.export_of(source.path) as export:
+        size = os.path.getsize(source.path if export is None else export)
+        if size * (TRACE_MEMORY if export is None else EXPORT_MEMORY) <= request.memory:
+            return None
+        if export is None:
+            raise UsageProblem(
+                f"{source.path}: a torch trace of {size} bytes does not fit --memory, and cannot be"
+                " read in parts",
+                hint="Leave out --memory, or report the nsys recording.",
+            )
+        from harness import instalments
+        from harness.readers.nsys_sqlite import in_parts
+
+        with in_parts(export, instalments.rows_within(request.memory)) as parts:
+            return instalments.report_in_parts(parts, request, name=source.name)
 
 
 def _torch_report(source: Input, run: Run | None, request: Request) -> Report:

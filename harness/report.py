@@ -38,7 +38,9 @@ WARM_UP_SHARE = 0.05
 
 @dataclass(frozen=True)
 class Request:
-    """What to report. ``details`` adds what people read: outside work, warm-up, both passes."""
+    """What to report. ``details`` adds what people read: outside work, warm-up, both passes.
+
+    ``memory`` is a budget in bytes, 0 for none."""
 
     view: str = "ranges"
     policy: str = "autograd"
@@ -48,6 +50,7 @@ class Request:
     top: int = 0
     by_shape: bool = False
     details: bool = True
+    memory: int = 0
 
 
 @dataclass(frozen=True)

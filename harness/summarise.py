@@ -60,7 +60,7 @@ def ranges(found: Attribution) -> pd.DataFrame:
     """One row a process and path, threads merged, in tree order."""
     rows = path_rows(found)
     out = _measured(found, rows)
-    order = _tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
+    order = tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
     out = out.iloc[order]
     return out[out["instances"] > 0][[*RANGE_COLUMNS, *EXTRA_COLUMNS]].reset_index(drop=True)
 
@@ -233,7 +233,7 @@ def layers(found: Attribution) -> pd.DataFrame:
             "first_ns": measured["first_ns"],
         }
     )
-    order = _tree_order(rows.parent, table["pid"].to_numpy(), table["first_ns"].to_numpy())
+    order = tree_order(rows.parent, table["pid"].to_numpy(), table["first_ns"].to_numpy())
     table = table.iloc[order]
     return table[table["instances"] > 0][LAYER_COLUMNS].reset_index(drop=True)
 
@@ -251,7 +251,7 @@ def latency(found: Attribution) -> pd.DataFrame:
     measured = _measured(found, rows)
     for name, values in table.items():
         measured[name] = values
-    order = _tree_order(rows.parent, measured["pid"].to_numpy(), measured["first_ns"].to_numpy())
+    order = tree_order(rows.parent, measured["pid"].to_numpy(), measured["first_ns"].to_numpy())
     measured = measured.iloc[order]
     return measured[measured["instances"] > 0][LATENCY_COLUMNS].reset_index(drop=True)
 
@@ -284,7 +284,7 @@ def _measured(found: Attribution, rows: Rows) -> pd.DataFrame:
     return pd.DataFrame(out)
 
 
-def _tree_order(parent: Ints, pid: Ints, first: Ints) -> Ints:
+def tree_order(parent: Ints, pid: Ints, first: Ints) -> Ints:
     """Row order: parents before children, siblings by first start, processes by pid."""
     level = np.zeros(len(parent), np.int64)
     above = parent.copy()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ VIEWS = (
 #: Rows a printed table has without ``--top``; csv and JSON always have all.
 TABLE_ROWS = {"ranges": 100, "both": 100, "spread": 100}
 OTHER_ROWS = 40
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,13 @@ class Asked:
     metavar="ADDRESS",
     help="Several inputs: read them on the Dask cluster with this scheduler.",
 )
+@click.option(
+    "--memory",
+    default="",
+    metavar="SIZE",
+    help="Stay within SIZE (512MiB, 2GiB): a larger recording is read in parts; views ranges, "
+    "names and kernels, without filters.",
+)
 @click.option("--explain", metavar="COLUMN", help="Say what a column means, and exit.")
 @click.option("--columns", is_flag=True, help="Say what every column means, and exit.")
 @filter_options
@@ -171,8 +181,21 @@ def _request(options: dict[str, Any], asked: Asked) -> Request:
         sort="" if asked.spread else options["sort"],
         top=0 if asked.spread else top,
         by_shape=options["by_shape"],
+        memory=memory_size(options["memory"]),
         details=not asked.spread and (printed or (view == "ranges" and asked.format == "json")),
     )
+
+
+def memory_size(text: str) -> int:
+    """Bytes of ``SIZE``: a number with an optional unit (kB, MiB, G); 0 for none."""
+    match = _SIZE.fullmatch(text.strip())
+    if not text.strip():
+        return 0
+    number, prefix, binary = match.groups() if match else ("0", "", "")
+    size = int(float(number) * (1024 if binary else 1000) ** (" kmgt".index(prefix.lower() or " ")))
+    if not size:
+        raise UsageProblem(f"--memory {text!r} is not a size", hint="For example 512MiB or 2GB.")
+    return size
 
 
 def _report(paths: tuple[str, ...], asked: Asked, request: Request) -> int:

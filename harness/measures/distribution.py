@@ -13,8 +13,6 @@ from harness.attribute.arrays import Ints, batches, distinct, expand, grouped, i
 from harness.attribute.engine import OUTSIDE, Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 
-#: Durations below this many bits (ns) are packed with their group into one sortable integer.
-_PACK_BITS = 32
 #: Values held at once while they are spread over rows.
 _BATCH = 1_000_000
 
@@ -34,11 +32,11 @@ def distribution(found: Attribution, rows: Rows, kernel: Ints) -> Columns:
     op, claimed = start_end_members(found, rows)
     chosen = is_kernel[op]
     op, claimed = op[chosen], claimed[chosen]
-    parts.append(_statistics(*_counted(claimed * names + kernel[op], found.duration[op])))
+    parts.append(statistics(*counted(claimed * names + kernel[op], found.duration[op])))
     if len(rows.outside):
         at = np.flatnonzero(is_kernel & (found.rule == OUTSIDE))
         outside = rows.outside[found.launching_thread[at]]
-        parts.append(_statistics(*_counted(outside * names + kernel[at], found.duration[at])))
+        parts.append(statistics(*counted(outside * names + kernel[at], found.duration[at])))
     out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     key = out.pop("key")
     out["row"], out["kernel"] = key // names, key % names
@@ -52,9 +50,9 @@ def quantiles(found: Attribution, rows: Rows, delay: Ints) -> Columns:
     linked = Ops.of(found).keep & (found.launch >= 0)
     parts = [_spread(found, rows, delay, linked & (found.contexts.of_op >= 0))]
     op, claimed = start_end_members(found, rows)
-    parts.append(_counted(claimed, delay[op]))
+    parts.append(counted(claimed, delay[op]))
     key, value, number = (np.concatenate(part) for part in zip(*parts, strict=True))
-    key, value, number = _counted(key, value, number)
+    key, value, number = counted(key, value, number)
     out = {}
     first = np.flatnonzero(is_new(key)) if len(key) else key
     count = np.add.reduceat(number, first) if len(key) else key
@@ -73,12 +71,12 @@ def _spread(
 ) -> tuple[Ints, Ints, Ints]:
     """Counted delays of each push/pop row."""
     at = np.flatnonzero(chosen)
-    context, value, number = _counted(found.contexts.of_op[at], delay[at])
+    context, value, number = counted(found.contexts.of_op[at], delay[at])
     owner, row = members(found, rows)
     first = np.searchsorted(context, owner, side="left")
     last = np.searchsorted(context, owner, side="right")
     which, at = expand(first, last)
-    return _counted(row[which], value[at], number[at])
+    return counted(row[which], value[at], number[at])
 
 
 def _of_push_pop(
@@ -105,33 +103,35 @@ def _of_push_pop(
         which, at = expand(first[pick], last[pick])
         key = (row[pick] * names)[which]
         key += name[at]
-        return _statistics(*_counted(key, duration[at], number if number is None else number[at]))
+        return statistics(*counted(key, duration[at], number if number is None else number[at]))
 
-    none = _statistics(*(np.empty(0, np.int64),) * 3)
+    none = statistics(*(np.empty(0, np.int64),) * 3)
     return [none, *in_turns(work, batches(sizes, _BATCH))]
 
 
 def _sorted(group: Ints, value: Ints) -> tuple[Ints, Ints, Ints | None]:
     """(group, value) sorted; counted where at most half of them are distinct."""
-    counted, values, number = _counted(group, value)
-    if 2 * len(counted) <= len(group):
-        return counted, values, number
-    return np.repeat(counted, number), np.repeat(values, number), None
+    groups, values, number = counted(group, value)
+    if 2 * len(groups) <= len(group):
+        return groups, values, number
+    return np.repeat(groups, number), np.repeat(values, number), None
 
 
-def _counted(group: Ints, value: Ints, number: Ints | None = None) -> tuple[Ints, Ints, Ints]:
+def counted(group: Ints, value: Ints, number: Ints | None = None) -> tuple[Ints, Ints, Ints]:
     """Distinct (group, value), sorted, and how often each occurs (weighted by ``number``)."""
+    # Where both fit, group and value are packed into one integer, which sorts fastest.
     if not len(group):
         return group, value, np.empty(0, np.int64)
     low = int(value.min())
-    packs = int(value.max()) - low < 1 << _PACK_BITS and int(group.max()) < 1 << 62 - _PACK_BITS
+    bits = (int(value.max()) - low).bit_length()
+    packs = bits + int(group.max()).bit_length() <= 62
+    packed = (group << bits) | (value - low) if packs else group
     if packs and number is None:
-        packed = np.sort((group << _PACK_BITS) | (value - low))
+        packed.sort()
         at = np.flatnonzero(is_new(packed))
         number = np.diff(np.append(at, len(packed)))
         packed = packed[at]
-        return packed >> _PACK_BITS, (packed & ((1 << _PACK_BITS) - 1)) + low, number
-    packed = (group << _PACK_BITS) | (value - low)
+        return packed >> bits, (packed & ((1 << bits) - 1)) + low, number
     order = np.argsort(packed) if packs else np.lexsort((value, group))
     group, value = group[order], value[order]
     at = np.flatnonzero(is_new(group, value))
@@ -139,7 +139,7 @@ def _counted(group: Ints, value: Ints, number: Ints | None = None) -> tuple[Ints
     return group[at], value[at], np.add.reduceat(weights, at)
 
 
-def _statistics(key: Ints, value: Ints, number: Ints) -> Columns:
+def statistics(key: Ints, value: Ints, number: Ints) -> Columns:
     """Weighted count, sum, mean, median, extremes and sample deviation of each key's values;
     the rows are sorted by (key, value)."""
     new = is_new(key)
@@ -175,18 +175,17 @@ def _instances_of(found: Attribution, rows: Rows, kernel: Ints, names: int, key:
     mask = (1 << bits) - 1
     row_of = rows.of_range[found.nest.rows]
     shown = None if found.keep_range is None else found.keep_range[found.nest.rows]
-    parts = [_counted_keys(_claimed_kernels(found, rows, kernel, names))]
-    for pairs in _instance_kernels(found, kernel, bits):
+    parts = [counted_keys(_claimed_kernels(found, rows, kernel, names))]
+    for pairs in instance_kernels(found, kernel, bits):
         kept = pairs if shown is None else pairs[shown[pairs >> bits]]
-        parts.append(_counted_keys(row_of[kept >> bits] * names + (kept & mask)))
+        parts.append(counted_keys(row_of[kept >> bits] * names + (kept & mask)))
     order = np.argsort(key)
-    counted = np.zeros(len(key) + 1, np.int64)
-    for keys, number in parts:
-        at = np.minimum(np.searchsorted(key, keys, sorter=order), max(len(key) - 1, 0))
-        place = order[at] if len(key) else np.full(len(keys), -1)
-        place = np.where(key[place] == keys, place, -1) if len(key) else place
-        counted[place] += number
-    return counted[:-1]
+    out = np.zeros(len(key) + 1, np.int64)
+    for keys, number in parts if len(key) else []:
+        at = np.minimum(np.searchsorted(key, keys, sorter=order), len(key) - 1)
+        place = order[at]
+        out[np.where(key[place] == keys, place, -1)] += number
+    return out[:-1]
 
 
 def _claimed_kernels(found: Attribution, rows: Rows, kernel: Ints, names: int) -> Ints:
@@ -197,13 +196,14 @@ def _claimed_kernels(found: Attribution, rows: Rows, kernel: Ints, names: int) -
     return rows.of_start_end[claims // names] * names + claims % names
 
 
-def _counted_keys(keys: Ints) -> tuple[Ints, Ints]:
+def counted_keys(keys: Ints) -> tuple[Ints, Ints]:
+    """Distinct keys, sorted, and how often each occurs."""
     keys = np.sort(keys)
     first = np.flatnonzero(is_new(keys))
     return keys[first], np.diff(np.append(first, len(keys)))
 
 
-def _instance_kernels(found: Attribution, kernel: Ints, bits: int) -> Iterator[Ints]:
+def instance_kernels(found: Attribution, kernel: Ints, bits: int) -> Iterator[Ints]:
     """Distinct (push/pop range << bits | kernel) with the kernel launched anywhere inside the
     range; from the deepest ranges up, those of one depth at a time."""
     forest, is_kernel = found.nest.forest, Ops.of(found).is_kernel

@@ -16,8 +16,9 @@ _LATE, _EARLY = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
 def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
-    """Counts and sums of rows 0..count-1; ``first_ns`` is the start of the row's first range."""
-    out = _range_totals(found, rows)
+    """Counts and sums of rows 0..count-1; ``first_ns`` is the start of the row's first range,
+    ``first_op_ns`` and ``last_op_ns`` the extremes of its ops (beyond all times without any)."""
+    out = range_totals(found, rows)
     ops = Ops.of(found)
     count = rows.count
     base = _Sums.of(found, ops)
@@ -57,6 +58,8 @@ def totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
         self_gpu_ns=self_ns.sum(axis=1),
         total_gpu_ns=ns.sum(axis=1),
         span_ns=np.where(number.sum(axis=1) > 0, last - first, 0),
+        first_op_ns=first,
+        last_op_ns=last,
     )
     return out
 
@@ -93,7 +96,8 @@ class _Sums:
         return cls(number.reshape(size, kinds), ns.reshape(size, kinds), first, last)
 
 
-def _range_totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
+def range_totals(found: Attribution, rows: Rows) -> dict[str, Ints]:
+    """Of the ranges of each row: how many, how many never closed, CPU time, first start; ns."""
     ranges = found.trace.ranges
     keep = np.ones(len(ranges), bool) if found.keep_range is None else found.keep_range
     start = ranges["start"].to_numpy()

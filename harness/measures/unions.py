@@ -44,7 +44,7 @@ def busy(found: Attribution, rows: Rows) -> Ints:
     at = np.flatnonzero(inside & alone)
     np.add.at(simple, context[at], end[at] - start[at])
     np.add.at(out, row, simple[owner])
-    merge = _Merger(out, group, start, end)
+    merge = Merger(out, group, start, end)
     crowded = np.flatnonzero(inside & ~alone)
     context = context[crowded]
     by_context = grouped(context, len(simple))
@@ -93,13 +93,14 @@ def _alone(group: Ints | None, start: Ints, end: Ints) -> Mask:
     return ~crowded
 
 
-class _Merger:
+class Merger:
     """Adds to each row the length of the union of its ops; ops are named by sorted position."""
 
     def __init__(self, out: Ints, group: Ints | None, start: Ints, end: Ints) -> None:
         self.out, self.group = out, group
         low = int(start.min(initial=0)) if len(start) else 0
         self.start, self.end = start - low, end - low
+        self.low = low
         self.span = int(self.end.max(initial=0)) + 1
         self.bits = max(1, len(start)).bit_length()
 
@@ -138,6 +139,10 @@ class _Merger:
         start += shift
         end += shift
         reach = np.maximum.accumulate(end, out=end)
+        self.settle(row, begin, position, start, reach)
+
+    def settle(self, row: Ints, begin: Ints, position: Ints, start: Ints, reach: Ints) -> None:  # noqa: ARG002
+        """Add up what each op (in order of row, device, start) adds to the ``reach`` so far."""
         np.maximum(start[1:], reach[:-1], out=start[1:])
         reach -= start
         self.out[row[begin]] += np.add.reduceat(reach, begin)

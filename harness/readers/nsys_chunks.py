@@ -30,22 +30,54 @@ _NONE = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
+class Steps:
+    """When at the earliest the rows of a piece begin that have a given correlation id or more."""
+
+    correlation: Int64  # ascending, some of the piece's
+    start: Int64  # least start (ns) of the rows from each on
+
+    @classmethod
+    def of(cls, correlation: Int64, start: Int64) -> Steps:
+        order = np.argsort(correlation, kind="stable")
+        least = np.minimum.accumulate(start[order][::-1])[::-1]
+        step = max(-(-len(order) // _SAMPLES), 1)
+        return cls(correlation[order][::step], least[::step].copy())
+
+    def after(self, correlation: int) -> int:
+        """At or before the earliest start of the rows from ``correlation`` on."""
+        at = int(np.searchsorted(self.correlation, correlation, side="right")) - 1
+        return int(self.start[max(at, 0)])
+
+
+@dataclass(frozen=True)
 class _Span:
     """A piece of a table: its rows and the least and greatest of what they are chosen by."""
 
     query: Query
     low: int
     high: int
+    steps: Steps | None = None
 
     def touches(self, low: int, high: int) -> bool:
         return self.low <= high and low <= self.high
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
+    """From the first to the last time (ns) at which a process launched work of a part."""
+
     process: int
     first: int
     last: int
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The queries of a part; the ops of all later parts begin at ``later`` (ns) or after."""
+
+    queries: Queries
+    windows: list[Window]
+    later: int
 
 
 class Plan:
@@ -60,6 +92,7 @@ class Plan:
         self._tids: list[Int64] = []
         self._processes: list[Int64] = []
         self._samples: list[Int64] = []
+        self._starts: list[Int64] = []
         self._rows = 0  # launches and GPU ops
         self._last = 0
         self._launches = self._spans("launches", "correlation", "correlation")
@@ -69,27 +102,60 @@ class Plan:
         self._edges = self._intervals(rows)
         self.whole = whole_of(db, _distinct(self._tids), _distinct(self._processes), self._last)
 
-    def parts(self) -> Iterator[Queries]:
-        """The queries of each part. Graph nodes are few, and in every part."""
+    def parts(self) -> Iterator[Slice]:
+        """One after another. Graph nodes are few, and in every part."""
         captures = self._windows([span.query for span in self._nodes], "time", "time")
         for first, stop in pairwise(self._edges):
             part = {key: self._between(key, first, stop - 1) for key in ("launches", *KINDS)}
             windows = self._windows(part["launches"], "start", "end")
             part["ranges"] = self._open_in([*captures, *windows])
             part["nodes"] = self.queries.get("nodes", [])
-            yield {key: queries for key, queries in part.items() if queries}
+            queries = {key: queries for key, queries in part.items() if queries}
+            yield Slice(queries, windows, self._later(stop))
+
+    def stretches(self, rows: int) -> Iterator[tuple[list[Query], int, int]]:
+        """The ranges in parts of about ``rows``: those that start in [from, to) ns, and with them
+        those that were open then; from and to."""
+        starts = np.sort(np.concatenate([*self._starts, _NONE]))
+        count = sum(span.query.rowids[1] - span.query.rowids[0] + 1
+                    for span in self._ranges if span.query.rowids)  # fmt: skip
+        parts = max(-(-count // rows), 1)
+        inner = [len(starts) * i // parts for i in range(1, parts)] if len(starts) else []
+        for low, high in pairwise([-_FAR, *np.unique(starts[inner]).tolist(), nsys_schema.OPEN]):
+            condition = (
+                f"start < {high} AND (start >= {low} OR coalesce(end, {nsys_schema.OPEN}) >= {low})"
+            )
+            touched = [span.query for span in self._ranges if span.touches(low, high)]
+            yield [_narrowed(query, condition) for query in touched], low, high
+
+    def _later(self, correlation: int) -> int:
+        """No op with this correlation id or a higher one begins before this time."""
+        return min(
+            (
+                span.steps.after(correlation)
+                for spans in self._ops.values()
+                for span in spans
+                if span.steps is not None and span.high >= correlation
+            ),
+            default=_FAR,
+        )
 
     def _spans(self, key: str, low: str, high: str) -> list[_Span]:
         """The pieces of a table and what each spans; notes threads, processes and samples."""
         found = []
-        wanted = {"tid", "process", "end", low, high}
+        wanted = {"tid", "process", "start", "end", low, high}
         for piece, columns in self._read_few(self.queries.get(key, []), wanted):
             self._tids.append(np.unique(columns.get("tid", _NONE)))
             self._processes.append(np.unique(columns.get("process", _NONE)) >> PID_BITS)
             end = columns.get("end", _NONE)
             self._last = max(self._last, int(end.max(initial=0, where=end != nsys_schema.OPEN)))
             if len(columns[low]):
-                found.append(_Span(piece, int(columns[low].min()), int(columns[high].max())))
+                steps = Steps.of(columns[low], columns["start"]) if key in KINDS else None
+                span = _Span(piece, int(columns[low].min()), int(columns[high].max()), steps)
+                found.append(span)
+            if key == "ranges":
+                step = max(-(-len(columns[low]) // _SAMPLES), 1)
+                self._starts.append(np.sort(columns[low])[::step])
             if low == "correlation":
                 self._rows += len(columns[low])
                 step = max(-(-len(columns[low]) // _SAMPLES), 1)
@@ -122,19 +188,19 @@ class Plan:
             if span.touches(low, high)
         ]
 
-    def _windows(self, queries: list[Query], low: str, high: str) -> list[_Window]:
+    def _windows(self, queries: list[Query], low: str, high: str) -> list[Window]:
         """For each process, from the first to the last time among the rows."""
-        times: dict[int, _Window] = {}
+        times: dict[int, Window] = {}
         for _, columns in self._read_few(queries, {"tid", low, high}):
             process = columns["tid"] >> PID_BITS
             for one in np.unique(process).tolist():
                 mine = process == one
                 first, last = int(columns[low][mine].min()), int(columns[high][mine].max())
-                known = times.get(one, _Window(one, first, last))
-                times[one] = _Window(one, min(first, known.first), max(last, known.last))
+                known = times.get(one, Window(one, first, last))
+                times[one] = Window(one, min(first, known.first), max(last, known.last))
         return list(times.values())
 
-    def _open_in(self, windows: list[_Window]) -> list[Query]:
+    def _open_in(self, windows: list[Window]) -> list[Query]:
         """Queries for the ranges that are open at some time in a window of their process."""
         condition = " OR ".join(
             f"(globalTid >> {PID_BITS} = {window.process} AND start <= {window.last} "

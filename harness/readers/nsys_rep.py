@@ -73,20 +73,30 @@ def read(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
     """Read an nsys report: its ``.sqlite`` beside it if that is newer, else the kept export, else
     a new export. ``without``: see ``nsys_sqlite.read``.
 
+    Raises: as ``exported``.
+    """
+    from harness.readers import nsys_sqlite
+
+    with exported(path) as export:
+        return _named(nsys_sqlite.read(export, without=without), Path(path))
+
+
+@contextlib.contextmanager
+def exported(path: str | Path) -> Iterator[Path]:
+    """The SQLite export of a report, there while the context is open; see ``read``.
+
     Raises:
         UnreadableReport: not a report, cut short, or written by a newer nsys than the one here.
         ToolMissing: an export is needed and there is no nsys.
     """
-    from harness.readers import nsys_sqlite
-
     path = Path(path)
     written_by = _check_report(path)
     beside = path.with_suffix(".sqlite")
     if _is_newer(beside, path):
-        return _named(nsys_sqlite.read(beside, without=without), path)
+        yield beside
+        return
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
-        export = _export(path, written_by, beside, Path(scratch))
-        return _named(nsys_sqlite.read(export, without=without), path)
+        yield _export(path, written_by, beside, Path(scratch))
 
 
 def _named(trace: Trace, path: Path) -> Trace:

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
 
 from harness.errors import UnreadableReport
 from harness.readers import nsys_schema
 from harness.readers.columns import Database, open_database
-from harness.readers.nsys_chunks import Plan
+from harness.readers.nsys_chunks import Plan, Window
 from harness.readers.nsys_facts import read_source
-from harness.readers.nsys_frames import Frames, all_queries
-from harness.readers.nsys_warnings import Oddities, read_warnings
-from harness.trace import Trace
+from harness.readers.nsys_frames import Frames, Queries, all_queries
+from harness.readers.nsys_warnings import Oddities, partial_warnings, read_warnings
+from harness.trace import Trace, Warning_
 
 
 def read(path: str | Path, *, engine: str = "auto", without: Set[str] = frozenset()) -> Trace:
@@ -30,6 +33,27 @@ def read(path: str | Path, *, engine: str = "auto", without: Set[str] = frozense
         trace = _trace(db, frames)
         oddities = Oddities(bad_times=frames.bad_times)
         return replace(trace, warnings=read_warnings(db, trace, oddities))
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a recording; the ops of all later parts begin at ``later`` (ns) or after.
+
+    ``shared`` marks the ranges that may hold launches of other parts too.
+    """
+
+    trace: Trace
+    shared: npt.NDArray[np.bool_]
+    later: int
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The ranges that start in [low, high) ns, and those that were open then; nothing else."""
+
+    trace: Trace
+    low: int
+    high: int
 
 
 def iter_chunks(
@@ -47,14 +71,68 @@ def iter_chunks(
     Raises:
         UnreadableReport: as ``read``.
     """
+    with in_parts(path, rows, engine=engine) as parts:
+        for part in parts.parts():
+            yield part.trace
+
+
+class Parts:
+    """A recording to be read in parts. ``source`` is what the export says about itself."""
+
+    def __init__(self, db: Database, rows: int) -> None:
+        self._db, self._rows = db, rows
+        self._plan = Plan(db, rows)
+        self.source = read_source(db)
+
+    def parts(self) -> Iterator[Part]:
+        """See ``iter_chunks``."""
+        slices = list(self._plan.parts())
+        windows = [window for slice_ in slices for window in slice_.windows]
+        for slice_ in slices:
+            trace = self._trace(slice_.queries)
+            yield Part(trace, _shared(trace, windows), slice_.later)
+
+    def stretches(self) -> Iterator[Stretch]:
+        """All ranges, each in the stretch in which it starts and in those where it is open."""
+        for queries, low, high in self._plan.stretches(self._rows):
+            yield Stretch(self._trace({"ranges": queries} if queries else {}), low, high)
+
+    def warnings(self) -> tuple[Warning_, ...]:
+        """What can be said without the whole recording."""
+        return partial_warnings(self._db)
+
+    def _trace(self, queries: Queries) -> Trace:
+        numbered = [
+            replace(query, integers={**query.integers, "row": "rowid"})
+            for query in queries.get("ranges", [])
+        ]
+        return _trace(self._db, Frames(self._db, {**queries, "ranges": numbered}, self._plan.whole))
+
+
+def _shared(trace: Trace, windows: list[Window]) -> npt.NDArray[np.bool_]:
+    """Ranges that are open in more than one part's window of their process."""
+    start, end = (trace.ranges[column].to_numpy() for column in ("start", "end"))
+    process = trace.threads["process"].to_numpy()[trace.ranges["thread"].to_numpy()]
+    out = np.zeros(len(start), dtype=bool)
+    for one in {window.process for window in windows}:
+        mine = process == one
+        first = np.sort([window.first for window in windows if window.process == one])
+        last = np.sort([window.last for window in windows if window.process == one])
+        met = np.searchsorted(first, end[mine], side="right")
+        met -= np.searchsorted(last, start[mine], side="left")
+        out[mine] = met > 1
+    return out
+
+
+@contextmanager
+def in_parts(path: str | Path, rows: int, *, engine: str = "auto") -> Iterator[Parts]:
+    """Open an export to be read in parts of about ``rows`` launches and GPU ops.
+
+    Raises:
+        UnreadableReport: as ``read``.
+    """
     with _opened(Path(path), engine) as db:
-        plan = Plan(db, rows)
-        for queries in plan.parts():
-            numbered = [
-                replace(query, integers={**query.integers, "row": "rowid"})
-                for query in queries.get("ranges", [])
-            ]
-            yield _trace(db, Frames(db, {**queries, "ranges": numbered}, plan.whole))
+        yield Parts(db, rows)
 
 
 @contextmanager

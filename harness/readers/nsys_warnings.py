@@ -66,6 +66,11 @@ def read_warnings(db: Database, trace: Trace, oddities: Oddities) -> tuple[Warni
     )
 
 
+def partial_warnings(db: Database) -> tuple[Warning_, ...]:
+    """Those that need no rows of the recording, for one that is read in parts."""
+    return (*_stale(db.path), *_diagnostics(db))
+
+
 def _nothing_recorded(db: Database, trace: Trace) -> Iterator[Warning_]:
     if not len(trace.ranges):
         yield _no_nvtx(db)
