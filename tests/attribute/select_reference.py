@@ -96,14 +96,18 @@ class Selected:
             chain = [r for r in outcome.claimed_by if r.style == "push_pop"]
             others = [r for r in outcome.claimed_by if r.style == "start_end"]
             by_start_end = any(r.row in matching & self.ranges for r in others)
-            if not by_start_end and not any(r.row in matching for r in chain):
+            nested = [q for r in chain for q in [r, *self.around(r)]]
+            if not by_start_end and not any(r.row in matching for r in nested):
                 self.ops.discard(op.row)
             elif op.row in self.ops and outcome.self_range is not None:
                 kept.add(outcome.self_range.row)
         self.ranges &= kept
 
     def around(self, r: Range) -> list[Range]:
-        """The push/pop ranges on the path of ``r``: its thread's, and those it inherits."""
+        """The push/pop ranges that ``r`` is nested in: its thread's, those it inherits, and those
+        that the ranges around it inherit (another thread may have opened one since: then ``r``
+        alone could belong to either, and inherits nothing).
+        """
         if r.style == "start_end":
             return []
         own = [
@@ -111,10 +115,12 @@ class Selected:
             for q in self.wanted.open_on(r.thread, "push_pop", r.start, r.end)
             if (q.start, -q.end, q.row) < (r.start, -r.end, r.row)
         ]
-        caller, _ = self.wanted.caller(r.thread, r.start, r.end)
-        if caller is not None:
-            own += self.wanted.open_on(caller, "push_pop", r.start, r.end)
-        return own
+        out = list(own)
+        for one in [*own, r]:
+            caller, _ = self.wanted.caller(one.thread, one.start, one.end)
+            if caller is not None:
+                out += self.wanted.open_on(caller, "push_pop", one.start, one.end)
+        return out
 
     def skip(self, number: int) -> None:
         groups: dict[Any, list[Range]] = defaultdict(list)

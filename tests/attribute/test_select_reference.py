@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from programs import CLOCK, as_trace, programs
-from reference import Program
+from reference import Launch, Op, Program, Range, Thread
 from select_reference import Selected
 
 from harness import select, summarise
@@ -53,6 +53,27 @@ def test_select_equals_reference(policy: str, program: Program, selection: Selec
     check_self(found, wanted)
     for view in ("names", "kernels", "layers", "latency", "path_kernels"):
         getattr(summarise, view)(found)
+
+
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@pytest.mark.parametrize(
+    "selection", [Selection(range="a"), Selection(skip=1), Selection(range="other")]
+)
+def test_nested_in_a_range_that_inherits(policy: str, selection: Selection) -> None:
+    """`inner` alone is ambiguous, since `other` opened in between; it still goes with `outer`."""
+    rows = [(0, 0, 24, "a"), (1, 0, 24, "outer"), (1, 15, 21, "inner"), (2, 10, 23, "other")]
+    program = Program(
+        [Thread(0, 0, False), Thread(0, 1, True), Thread(0, 2, False)],
+        [Range(i, t, a, b, name, "", "push_pop", False) for i, (t, a, b, name) in enumerate(rows)],
+        [Launch(0, 1, 16, 17, 1), Launch(1, 1, 2, 3, 2)],
+        [Op(i, "kernel", 20, 23 + i, 0, i + 1, 0, "k1") for i in range(2)],
+    )
+    found = select.apply(attribute(as_trace(program), policy), selection)
+    wanted = Selected(program, policy, selection)
+    check_ledger(found, wanted)
+    check_ops(found, wanted)
+    check_instances(found, wanted)
+    check_self(found, wanted)
 
 
 @many
