@@ -18,6 +18,7 @@ from harness.readers.nsys_chunks import Plan, Window
 from harness.readers.nsys_facts import read_source
 from harness.readers.nsys_frames import Frames, Queries, all_queries
 from harness.readers.nsys_warnings import Oddities, partial_warnings, read_warnings
+from harness.readers.plausible import check_times
 from harness.trace import Trace, Warning_
 
 
@@ -106,7 +107,8 @@ class Parts:
             replace(query, integers={**query.integers, "row": "rowid"})
             for query in queries.get("ranges", [])
         ]
-        return _trace(self._db, Frames(self._db, {**queries, "ranges": numbered}, self._plan.whole))
+        frames = Frames(self._db, {**queries, "ranges": numbered}, self._plan.whole)
+        return check_times(_trace(self._db, frames), self._db.path)
 
 
 def _shared(trace: Trace, windows: list[Window]) -> npt.NDArray[np.bool_]:
