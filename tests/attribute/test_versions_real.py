@@ -108,6 +108,7 @@ def recorded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
             [nsys.path, "profile", "-t", "nvtx", "--sample=none", "--cpuctxsw=none",
              "-o", str(report), sys.executable, str(folder / "program.py")],
             capture_output=True, text=True, check=False, cwd=folder,
+            start_new_session=True,  # nsys profile --kill signals a process group: not ours
         )  # fmt: skip
         said += done.stdout + done.stderr
         if report.is_file():
