@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 
@@ -47,6 +48,20 @@ def group() -> None:
     cheaper."""
 
 
+def _internal(error: Exception) -> None:
+    """Python's traceback only for those who ask for it."""
+    import os
+    import traceback
+
+    if os.environ.get("HARNESS_TRACEBACK"):
+        traceback.print_exception(error)
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    what = f"{type(error).__name__}: {error}"
+    place = f"{os.path.basename(last.filename)}:{last.lineno}"
+    click.echo(f"harness: internal error: {what} ({place})", err=True)
+    click.echo("  Please report this, with what HARNESS_TRACEBACK=1 shows.", err=True)
+
+
 def main(argv: list[str] | None = None) -> None:
     """Entry point: the only place where a HarnessError becomes a line and an exit code."""
     try:
@@ -65,4 +80,13 @@ def main(argv: list[str] | None = None) -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+            _internal(error)
+            sys.exit(int(ExitCode.INTERNAL))
+        click.echo(f"harness: {error.filename or 'output'}: {error.strerror}", err=True)
+        sys.exit(int(ExitCode.NO_ANSWER))
+    except Exception as error:  # exit 1 would say that the thing measured failed
+        _internal(error)
+        sys.exit(int(ExitCode.INTERNAL))
     sys.exit(int(code) if isinstance(code, int) else 0)

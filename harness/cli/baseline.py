@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
+from harness.cli.output import choose_format, format_options, write
 from harness.errors import UsageProblem
 
 
@@ -56,42 +59,60 @@ def save(name: str, run: Path | None, reports: Path) -> int:
 
 @command.command("list")
 @_reports
-@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
-def list_(reports: Path, style: str) -> int:
+@format_options
+def list_(reports: Path, style: str | None, output: Path | None) -> int:
     """List the baselines."""
     from harness.launch.rundir import read_baselines
 
     baselines = read_baselines(reports)
-    if style == "json":
-        click.echo(json.dumps(baselines, indent=2, sort_keys=True))
-        return 0
-    for name, run in sorted(baselines.items()):
-        gone = "" if (reports / run).is_dir() else "  (gone)"
-        click.echo(f"{name}  {run}{gone}")
+    rows = [
+        (name, run, "" if (reports / run).is_dir() else "(gone)")
+        for name, run in sorted(baselines.items())
+    ]
+    table = "".join("  ".join(filter(None, row)) + "\n" for row in rows)
+    style = choose_format(style, output)
+    write([_rendered(style, table, baselines, ("name", "run", "state"), rows)], output)
     return 0
 
 
 @command.command("show")
 @click.argument("name")
 @_reports
-@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
-def show(name: str, reports: Path, style: str) -> int:
+@format_options
+def show(name: str, reports: Path, style: str | None, output: Path | None) -> int:
     """Say which run NAME is, and what it was recorded with."""
     from harness.launch.rundir import baseline_path, load_run
 
     path = baseline_path(reports, name)
     run = load_run(path)
-    if style == "json":
-        click.echo(json.dumps({"name": name, "path": str(path), "run": run.as_dict()}, indent=2))
-        return 0
     versions = ", ".join(f"{key} {value}" for key, value in run.versions.items() if value)
-    for label, value in (
+    rows = [
         ("run", str(path)),
         ("created", run.created),
         ("program", " ".join(run.argv)),
         ("GPU", ", ".join(str(gpu.get("name")) for gpu in run.gpu) or "none"),
         ("versions", versions),
         ("captures", str(max((record.capture for record in run.passes), default=0))),
-    ):
-        click.echo(f"{label:9} {value}")
+    ]
+    table = "".join(f"{label:9} {value}\n" for label, value in rows)
+    document = {"name": name, "path": str(path), "run": run.as_dict()}
+    style = choose_format(style, output)
+    write([_rendered(style, table, document, ("fact", "value"), rows)], output)
     return 0
+
+
+def _rendered(
+    style: str,
+    table: str,
+    document: dict[str, Any],
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+) -> str:
+    if style == "table":
+        return table
+    if style == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    from harness.render import plain_rows
+
+    render = plain_rows.as_csv if style == "csv" else plain_rows.as_markdown
+    return render(columns, rows)

@@ -148,14 +148,15 @@ def make_plan(paths: tuple[str, ...], baseline: str | None, newest: bool) -> Pla
     """What to compare with what.
 
     Raises:
-        UsageProblem: not one or two paths, or a path that is not there.
+        UsageProblem: not one or two paths.
+        HarnessError: a path that is not there.
         UnreadableReport: a folder with fewer than two runs.
     """
     from harness.comparison.inputs import Named
 
     for path in paths:
         if not Path(path).exists():
-            raise UsageProblem(f"{path}: no such file or folder", hint=_closest(path))
+            raise HarnessError(f"{path}: no such file or folder", hint=_closest(path))
     if len(paths) == 2 and baseline is None:
         if newest:
             raise UsageProblem("--newest belongs to a folder of runs")
@@ -174,7 +175,7 @@ def _closest(path: str) -> str:
 
     parent = Path(path).parent
     names = [child.name for child in parent.iterdir()] if parent.is_dir() else []
-    near = difflib.get_close_matches(Path(path).name, names, n=1)
+    near = difflib.get_close_matches(Path(path).name, {*names} - {Path(path).name}, n=1)
     return f"Did you mean {parent / near[0]}?" if near else ""
 
 

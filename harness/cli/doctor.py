@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import ExitCode, UsageProblem
+from harness.cli.output import choose_format, format_options, write
+from harness.errors import ExitCode, UnreadableReport, UsageProblem
 
 if TYPE_CHECKING:
     from harness.doctor import Finding
+
+    Groups = list[tuple[str, list[Finding]]]
 
 SCHEMA = "harness.doctor/1"
 
 
 @click.command("doctor")
-@click.argument("report", required=False, type=click.Path(exists=True, path_type=Path))
+@click.argument("report", required=False, type=click.Path(path_type=Path))
 @click.option("--probe", is_flag=True, help="Record one range, and one kernel, and count.")
 @click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
 @click.option("--nsys-path", metavar="FILE", help="The nsys to check.")
-@click.option("--format", "style", type=click.Choice(["table", "json"]), default="table")
+@format_options
 def command(
-    report: Path | None, probe: bool, strict: bool, nsys_path: str | None, style: str
+    report: Path | None,
+    probe: bool,
+    strict: bool,
+    nsys_path: str | None,
+    style: str | None,
+    output: Path | None,
 ) -> int:
     """Check this machine, or REPORT (a run folder or a .sqlite), for what would spoil a profile.
 
@@ -45,37 +53,49 @@ def command(
             raise UsageProblem("--probe and --nsys-path check this machine, not a report")
         groups = _check_report(report)
         failed = ExitCode.NO_ANSWER
-    if style == "json":
-        click.echo(json.dumps(_as_json(groups), indent=2, ensure_ascii=False))
-    else:
-        for name, findings in groups:
-            click.echo(name)
-            for finding in findings:
-                click.echo(_as_text(finding))
+    write([_rendered(groups, choose_format(style, output))], output)
     levels = {finding.level for _, findings in groups for finding in findings}
     if "problem" in levels:
         return int(failed)
     return int(ExitCode.FAILED) if strict and "warning" in levels else 0
 
 
-def _check_report(path: Path) -> list[tuple[str, list[Finding]]]:
+def _rendered(groups: Groups, style: str) -> str:
+    if style == "json":
+        return json.dumps(_as_json(groups), indent=2, ensure_ascii=False) + "\n"
+    if style == "table":
+        lines = [line for name, found in groups for line in (name, *map(_as_text, found))]
+        return "\n".join(lines) + "\n"
+    from harness.render import plain_rows
+
+    rows = [[name, *finding.as_dict().values()] for name, found in groups for finding in found]
+    columns = ["subject", "code", "level", "message", "evidence", "fix"]
+    render = plain_rows.as_csv if style == "csv" else plain_rows.as_markdown
+    return render(columns, rows)
+
+
+def _check_report(path: Path) -> Groups:
     from harness.doctor import check_report
     from harness.launch.environment import looks_secret
     from harness.readers.inspect_report import report_facts
 
+    if not path.exists():
+        raise UnreadableReport(f"{path}: no such file or folder")
     files = sorted(path.glob("*.sqlite")) if path.is_dir() else [path]
     if path.suffix == ".nsys-rep":
         files = [path.with_suffix(".sqlite")]
         if not files[0].is_file():
-            raise UsageProblem(
+            raise UnreadableReport(
                 f"{path}: not exported yet", hint=f"nsys export -t sqlite {path}, then doctor it."
             )
     if not files:
-        raise UsageProblem(f"{path}: no .sqlite in this folder")
+        raise UnreadableReport(
+            f"{path}: no .sqlite in this folder: only nsys recordings can be checked"
+        )
     return [(str(file), check_report(report_facts(file, looks_secret))) for file in files]
 
 
-def _as_json(groups: list[tuple[str, list[Finding]]]) -> dict[str, object]:
+def _as_json(groups: Groups) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "subjects": [

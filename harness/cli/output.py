@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
@@ -20,6 +21,20 @@ if TYPE_CHECKING:
 #: Width of a table that goes into a pipe or a file, unless COLUMNS says otherwise.
 PIPED_WIDTH = 100
 _SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown", ".markdown": "markdown"}
+
+
+def format_options(function: click.decorators.FC) -> click.decorators.FC:
+    """``--format`` and ``-o`` as every command that prints a result has them."""
+    choice = click.Choice(["table", "json", "csv", "markdown"])
+    said = "Default: what -o's suffix says, else table."
+    function = click.option(
+        "-o",
+        "--output",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Write to FILE instead of stdout.",
+    )(function)
+    return click.option("--format", "style", type=choice, help=said)(function)
 
 
 def choose_format(given: str | None, output: Path | None) -> str:
@@ -58,6 +73,8 @@ def write(pieces: Iterable[str], output: Path | None) -> None:
     if output is not None:
         _write_file(pieces, output)
         return
+    if sys.stdout is None:
+        raise HarnessError("stdout is closed: nowhere to write the result", hint="Use -o FILE.")
     encoding = sys.stdout.encoding or "utf-8"
     stream = sys.stdout.buffer
     try:
@@ -66,22 +83,36 @@ def write(pieces: Iterable[str], output: Path | None) -> None:
         stream.flush()
     except BrokenPipeError:
         # ``| head`` has seen enough. Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_stdout()
+    except OSError as error:
+        _drop_stdout()
+        raise HarnessError(f"stdout: cannot be written: {error.strerror or error}") from error
+
+
+def _drop_stdout() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write_file(pieces: Iterable[str], output: Path) -> None:
-    part = output.with_name(f".{output.name}.{os.getpid()}.part")
+    # A renamed file would take the place of a device, a pipe or a link; those are written through.
+    through = output.exists() and not output.is_file()
+    target = output if through else Path(os.path.realpath(output))
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as stream:
+        with (target if through else part).open(
+            "w", encoding="utf-8", errors="backslashreplace", newline=""
+        ) as stream:
             stream.writelines(pieces)
-        part.replace(output)
+        if not through:
+            part.replace(target)
     except OSError as error:
         raise HarnessError(
             f"{output}: cannot be written: {error.strerror or error}",
             hint="Choose another place with -o.",
         ) from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # what stopped the write may stop this too
+            part.unlink(missing_ok=True)
 
 
 def say(message: str, hint: str = "") -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import click
 
+from harness.errors import HarnessError
+
 
 @click.command("share")
-@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), metavar="FOLDER", help="[RUN-shared]"
 )
@@ -22,6 +24,9 @@ def command(run: Path, output: Path | None) -> int:
     nor are logs.
     """
     from harness.launch.share import share
+
+    if not run.exists():
+        raise HarnessError(f"{run}: no such file or folder")
 
     stem = run.name if run.is_dir() else run.stem
     target = output if output is not None else run.absolute().with_name(f"{stem}-shared")

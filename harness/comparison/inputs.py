@@ -155,7 +155,7 @@ def _load(path: str | Path) -> Trace:
     from harness import readers
 
     if not Path(path).exists():
-        raise UsageProblem(f"{path}: no such file or folder")
+        raise UnreadableReport(f"{path}: no such file or folder")
     return readers.load(path)
 
 

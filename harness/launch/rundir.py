@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UnreadableReport, UsageProblem
+from harness.errors import HarnessError, UnreadableReport, UsageProblem
 
 SCHEMA = "harness.run/1"
 INCOMPLETE = ".incomplete"
@@ -92,10 +92,16 @@ class RunFolder:
         self.target = target
         self.run = run
         refuse_existing(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        self.path, self._lock = _claim(target)
-        self.run.folder = self.path
-        self.save()
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.path, self._lock = _claim(target)
+            self.run.folder = self.path
+            self.save()
+        except OSError as error:
+            raise HarnessError(
+                f"{target}: cannot be written: {error.strerror or error}",
+                hint="Choose another place with -o.",
+            ) from error
 
     def save(self) -> None:
         """Write ``run.json`` as it stands, whole or not at all."""
@@ -198,9 +204,9 @@ def load_run(path: str | Path) -> Run:
         raise UnreadableReport(f"{file}: cannot be read: {error}") from error
     if not isinstance(stored, dict) or not str(stored.get("schema", "")).startswith("harness.run/"):
         raise UnreadableReport(f"{file}: not written by harness run (no schema harness.run/…)")
-    known = _known(Run, stored)
+    known = _known(Run, stored, file)
     known["passes"] = [
-        PassRecord(**{**_PASS_DEFAULTS, **_known(PassRecord, record)})
+        PassRecord(**{**_PASS_DEFAULTS, **_known(PassRecord, record, file)})
         for record in stored.get("passes") or []
     ]
     defaults: dict[str, Any] = {"name": folder.name, "argv": [], "created": ""}
@@ -216,9 +222,39 @@ _PASS_DEFAULTS: dict[str, Any] = {
 }
 
 
-def _known(kind: Any, stored: dict[str, Any]) -> dict[str, Any]:
+#: What ``run.json`` must hold under its keys, where it has them at all.
+_SHAPES: dict[str, Any] = {
+    "name": str,
+    "created": str,
+    "log": str,
+    "argv": list,
+    "gpu": list,
+    "passes": list,
+    "skipped": list,
+    "files": list,
+    "problems": list,
+    "gpu_before": list,
+    "gpu_after": list,
+    "host": dict,
+    "versions": dict,
+    "git": dict,
+    "options": dict,
+    "capture": int,
+    "exit_code": int,
+    "duration_s": (int, float),
+}
+
+
+def _known(kind: Any, stored: Any, file: Path) -> dict[str, Any]:
+    """The values that ``kind`` has fields for; null stands for a missing one."""
+    if not isinstance(stored, dict):
+        raise UnreadableReport(f"{file}: damaged ({kind.__name__} is not an object)")
     names = {f.name for f in fields(kind)} - {"folder"}
-    return {key: value for key, value in stored.items() if key in names}
+    known = {key: value for key, value in stored.items() if key in names and value is not None}
+    for key, value in known.items():
+        if not isinstance(value, _SHAPES.get(key, object)):
+            raise UnreadableReport(f"{file}: damaged ({key} is {type(value).__name__})")
+    return known
 
 
 def list_runs(reports: Path) -> list[Run]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageProblem
+from harness.errors import UnreadableReport, UsageProblem
 from harness.launch.environment import looks_secret
 from harness.launch.rundir import Run, load_run, refuse_existing
 from harness.readers.inspect_report import is_export
@@ -43,6 +43,11 @@ def share(source: Path, target: Path) -> Shared:
         )
     refuse_existing(target)
     run = load_run(source) if source.is_dir() else None
+    if run is None and not is_export(source):
+        raise UnreadableReport(
+            f"{source}: not an nsys export that can be read",
+            hint="Give a run folder, or a .sqlite that nsys export wrote.",
+        )
     target.mkdir(parents=True)
     if run is None:
         scrub(source, target / source.name)

@@ -292,14 +292,19 @@ def test_step_summary(
     assert summary.read_text().startswith("before\n### eager-block 1.49")
 
 
+def test_a_path_that_is_not_there(compare: Command, reports: Path) -> None:
+    for name, told in (("nowhere", "no such file"), ("tf3", "Did you mean")):
+        code, out, err = compare(reports / "before", reports / name)
+        assert (code, out) == (3, "")
+        assert told in err
+
+
 @pytest.mark.parametrize(
     ("args", "told"),
     [
         ((), "got 0 paths"),
         (("{before}",), "what is it compared with"),
         (("{before}", "{before}", "{before}"), "got 3 paths"),
-        (("{before}", "{reports}/nowhere"), "no such file"),
-        (("{before}", "{reports}/tf3"), "Did you mean"),
         (("{before}", "{reports}/tf32", "--fail-on", "worse"), "not understood"),
         (("{before}", "{reports}/tf32", "--newest"), "folder of runs"),
         (("{before}", "{reports}/tf32", "--threshold", "0"), "threshold"),

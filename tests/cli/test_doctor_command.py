@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
+
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "h200"
 SECRET = "sesame-0123456789"
@@ -190,3 +192,52 @@ def test_baselines(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "reports" / "b")
     assert "(gone)" in harness(tmp_path, "baseline", "list").stdout
     assert harness(tmp_path, "baseline", "show", "main").returncode == 2
+
+
+@pytest.mark.parametrize("command", ["doctor", "share", "report", "compare"])
+def test_what_is_missing_exits_3(tmp_path: Path, command: str) -> None:
+    other = [str(DATA / "train.sqlite")] if command == "compare" else []
+    done = harness(tmp_path, command, *other, "nowhere.sqlite")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "nowhere.sqlite: no such file" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database"])
+def test_what_is_no_export_is_not_shared(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.sqlite").write_bytes(content)
+    with closing(sqlite3.connect(tmp_path / "other.sqlite")) as db:
+        db.execute("CREATE TABLE passwords (text)")
+    for name in ("x.sqlite", "other.sqlite"):
+        done = harness(tmp_path, "share", name, "-o", "out")
+        assert (done.returncode, done.stdout) == (3, ""), name
+        assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("style", ["csv", "markdown", "json", "table"])
+def test_every_format_and_file(tmp_path: Path, style: str) -> None:
+    (tmp_path / "reports").mkdir()
+    (tmp_path / "reports" / "baselines.json").write_text('{"main": "a"}')
+    for args in (["doctor", str(DATA / "train.sqlite")], ["baseline", "list"]):
+        shown = harness(tmp_path, *args, "--format", style)
+        assert (shown.returncode, shown.stderr) == (0, "")
+        written = harness(tmp_path, *args, "--format", style, "-o", "out")
+        assert (written.returncode, written.stdout) == (0, "")
+        assert (tmp_path / "out").read_text() == shown.stdout
+    assert {
+        "csv": "name,run,state\nmain,a,(gone)\n",
+        "markdown": "| name | run | state |\n| --- | --- | --- |\n| main | a | (gone) |\n",
+        "json": '{\n  "main": "a"\n}\n',
+        "table": "main  a  (gone)\n",
+    }[style] == shown.stdout
+
+
+def test_a_bug_is_exit_70_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.launch.rundir.read_baselines", lambda _: 1 / 0)
+    with pytest.raises(SystemExit) as stop:
+        main(["baseline", "list", "--reports", str(tmp_path)])
+    assert stop.value.code == 70
+    err = capsys.readouterr().err
+    assert err.startswith("harness: internal error: ZeroDivisionError")
+    assert "Traceback" not in err

@@ -178,3 +178,24 @@ def test_a_small_report_takes_less_than_a_second() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(once() for _ in range(3)) < 1.0
+
+
+def test_output_writes_through_a_pipe_and_a_link(tmp_path: Path) -> None:
+    """A rename would put a file in their place: as root, ``-o /dev/null`` would end /dev/null."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "kept.txt").write_text("old")
+    (tmp_path / "link.txt").symlink_to("kept.txt")
+    command = f"harness report {DATA}/blocks.sqlite -o {tmp_path}"
+    done = shell(f"{command}/pipe & head -c 14 {tmp_path}/pipe; wait; {command}/link.txt")
+    assert (done.returncode, done.stdout) == (0, "blocks.sqlite ")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link.txt").is_symlink()
+    assert (tmp_path / "kept.txt").read_text().startswith("blocks.sqlite ")
+
+
+def test_a_full_or_closed_stdout_is_an_error() -> None:
+    for where in (">/dev/full", ">&-"):
+        done = shell(f"harness report {DATA}/blocks.sqlite {where}")
+        assert done.returncode == 3, where
+        assert done.stderr.startswith("harness: stdout"), where
+        assert "Traceback" not in done.stderr

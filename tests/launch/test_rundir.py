@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UnreadableReport, UsageProblem
+from harness.errors import HarnessError, UnreadableReport, UsageProblem
 from harness.launch import rundir
 from harness.launch.rundir import PassRecord, Run, RunFolder, load_run
 
@@ -127,3 +127,19 @@ def test_baselines(tmp_path: Path) -> None:
         rundir.baseline_path(tmp_path, "main")
     (tmp_path / "run1").mkdir()
     assert rundir.baseline_path(tmp_path, "main") == tmp_path / "run1"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"passes": 3}, {"passes": ["x"]}, {"passes": [{"files": 1}]}, {"gpu": "x"}, {"versions": []}],
+)
+def test_values_of_the_wrong_kind_are_refused(tmp_path: Path, damage: dict[str, object]) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"schema": "harness.run/1", **damage}))
+    with pytest.raises(UnreadableReport, match="damaged"):
+        load_run(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HarnessError, match="cannot be written"):
+        RunFolder(tmp_path / "file" / "x", new_run())

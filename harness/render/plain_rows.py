@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT
+"""Rows of text as csv or markdown, for the commands whose results are not measures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+
+from harness.render.as_markdown import escape
+
+Rows = Iterable[Sequence[str]]
+
+
+def as_csv(columns: Sequence[str], rows: Rows) -> str:
+    """The header line and the rows; what needs quotes has them."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def as_markdown(columns: Sequence[str], rows: Rows) -> str:
+    """A table of GitHub's kind; a cell with several lines stays one row."""
+    cells = [[escape(cell).replace("\n", "<br>") for cell in row] for row in rows]
+    lines = [list(columns), ["---"] * len(columns), *cells]
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
