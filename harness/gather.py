@@ -87,8 +87,10 @@ def read(source: Input, request: Request) -> Report:
     """Load, attribute, summarise one input. Raises HarnessError."""
     from harness import readers
     from harness.launch.rundir import load_run
+    from harness.memory import keep_freed_memory
     from harness.report import build, unread
 
+    keep_freed_memory()
     folder = Path(source.path)
     run = load_run(folder) if (folder / "run.json").is_file() else None
     if request.view == "torch":

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.attribute.arrays import Ints, numbered, together
+from harness.attribute.arrays import Ints, numbered
 from harness.attribute.engine import RULES, Attribution
 from harness.attribute.forward import forward_nodes
 from harness.attribute.graphs import capture_points
@@ -277,9 +277,8 @@ def path_kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
 
 def _measured(found: Attribution, rows: Rows) -> pd.DataFrame:
     out = {name: values[: rows.count] for name, values in rows.columns.items()}
-    _ = found.contexts, found.duration  # worked out once, before two threads ask
-    out["busy_ns"], sums = together(lambda: busy(found, rows), lambda: totals(found, rows))
-    out.update(sums)
+    out.update(totals(found, rows))
+    out["busy_ns"] = busy(found, rows)
     out["idle_ns"] = out["span_ns"] - np.minimum(out["busy_ns"], out["span_ns"])
     return pd.DataFrame(out)
 

@@ -128,7 +128,7 @@ class _Carrying(Merger):
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(row)) - 1
         length = reach[last] - start[first]
-        begun = self.start[position[first]] + self.low
+        begun = self.start[position[first]]
         ended = begun + length
         done = ended < self.later
         np.add.at(self.out, row[first][done], length[done])

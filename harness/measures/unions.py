@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from harness.attribute.arrays import (
     Ints,
@@ -20,6 +23,7 @@ from harness.attribute.arrays import (
 from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 
+Codes = npt.NDArray[Any]
 #: Pairs of (row, op) held at once.
 _BATCH = 300_000
 
@@ -45,10 +49,12 @@ def busy(found: Attribution, rows: Rows) -> Ints:
     np.add.at(simple, context[at], end[at] - start[at])
     np.add.at(out, row, simple[owner])
     merge = Merger(out, group, start, end)
-    crowded = np.flatnonzero(inside & ~alone)
-    context = context[crowded]
+    crowded = np.flatnonzero(inside & ~alone).astype(np.int32)
+    context = context[crowded].astype(np.int32)
     by_context = grouped(context, len(simple))
-    merge.contexts(owner, row, context[by_context], crowded[by_context])
+    context, crowded = context[by_context], crowded[by_context]
+    del by_context
+    merge.contexts(owner, row, context, crowded)
 
     op, claimed = start_end_members(found, rows)
     at = op if order is None else _places(order)[op]
@@ -98,13 +104,12 @@ class Merger:
 
     def __init__(self, out: Ints, group: Ints | None, start: Ints, end: Ints) -> None:
         self.out, self.group = out, group
-        low = int(start.min(initial=0)) if len(start) else 0
-        self.start, self.end = start - low, end - low
-        self.low = low
-        self.span = int(self.end.max(initial=0)) + 1
+        low = int(start.min()) if len(start) else 0
+        self.start, self.end, self.low = start, end, low
+        self.span = int(end.max(initial=low)) - low + 1
         self.bits = max(1, len(start)).bit_length()
 
-    def contexts(self, owner: Ints, row: Ints, context: Ints, position: Ints) -> None:
+    def contexts(self, owner: Ints, row: Ints, context: Codes, position: Codes) -> None:
         """Rows of contexts (``owner``, ``row``) over the ops of those contexts (sorted)."""
         by_row = np.argsort(row, kind="stable")
         owner, row = owner[by_row], row[by_row]
@@ -120,7 +125,7 @@ class Merger:
 
         in_turns(work, batches(sizes, min(_BATCH, 2**62 // self.span)))
 
-    def pairs(self, row: Ints, position: Ints) -> None:
+    def pairs(self, row: Ints, position: Codes) -> None:
         """All ops of each row present must be in one call."""
         if not len(row):
             return
@@ -135,6 +140,7 @@ class Merger:
         # Each row and device on a stretch of its own of one line: their unions cannot meet.
         shift = np.cumsum(fresh, dtype=np.int64)
         shift *= self.span
+        shift -= self.low
         start, end = self.start[position], self.end[position]
         start += shift
         end += shift
