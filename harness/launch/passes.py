@@ -8,6 +8,7 @@ import json
 import shlex
 import shutil
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +56,10 @@ class Step:
     @property
     def log(self) -> str:
         return tagged(self.name, ".log", self.capture)
+
+
+#: Times nsys may try to start the program.
+_NSYS_STARTS = 3
 
 
 @dataclass(frozen=True)
@@ -181,8 +186,16 @@ def _run_step(
     if step.name == "nsys":
         env.update(nsight.capture_environment(plan.nsys_args, env))
     before = facts.gpu_state(facts.query_gpus()) if folder.run.gpu else []
-    with stdin.descriptor() as fd:
-        outcome = run_logged(step.argv, env=env, log=folder.path / step.log, echo=echo, stdin=fd)
+    log, problems = folder.path / step.log, []
+    for attempt in range(1, _NSYS_STARTS + 1):
+        with stdin.descriptor() as fd:
+            outcome = run_logged(step.argv, env=env, log=log, echo=echo, stdin=fd)
+        stem = f"report{tag(step.capture)}"
+        if step.name != "nsys" or not nsight.never_started(folder.path, stem, _text(log)):
+            break
+        if attempt < _NSYS_STARTS:
+            problems = [_problem("nsys-restarted", "nsys failed before the program; tried again")]
+            time.sleep(attempt)
     record = PassRecord(
         name=step.name,
         argv=portable(step.argv, folder),
@@ -193,6 +206,7 @@ def _run_step(
         signal=outcome.signal,
         gpu_before=before,
         gpu_after=facts.gpu_state(facts.query_gpus()) if folder.run.gpu else [],
+        problems=problems,
     )
     if outcome.lingering:
         record.problems.append(_problem("lingering", "a process it started outlives the program"))

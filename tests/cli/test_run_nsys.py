@@ -177,12 +177,13 @@ def test_a_stopped_nsys_pass_leaves_no_process(tmp_path: Path) -> None:
 
     def sleeping() -> str:
         return subprocess.run(
-            ["pgrep", "-fx", f"sleep {marker}"], capture_output=True, text=True, check=False
+            ["pgrep", "-fx", f"[^ ]*sleep {marker}"], capture_output=True, text=True, check=False
         ).stdout
 
     deadline = time.monotonic() + 60
     while not sleeping() and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert sleeping(), "nsys did not start the program within a minute"
     started.send_signal(signal.SIGINT)
     started.wait(timeout=60)
     assert started.returncode == 130

@@ -236,7 +236,7 @@ def test_names_that_count_calls_are_one_range(tmp_path: Path) -> None:
 
 
 def test_missing_file_and_empty_side() -> None:
-    with pytest.raises(UsageProblem, match="no such file"):
+    with pytest.raises(UnreadableReport, match="no such file"):  # exit 3, as harness report
         harness.compare(AA[0], "nowhere.sqlite")
     with pytest.raises(UsageProblem, match="no recording"):
         harness.compare(AA[0], [])

@@ -70,6 +70,15 @@ def test_capture_range_is_recognised(words: list[str], limited: str | None) -> N
     assert nsys.capture_range(words) == limited
 
 
+def test_a_start_that_failed_is_told_from_a_run_that_failed(tmp_path: Path) -> None:
+    # The line nsys 2022.4.2 printed when another nsys was starting.
+    log = "[QuadDCommon::tag_message*] = Local Endpoint is not available."
+    assert nsys.never_started(tmp_path, "report", log)
+    assert not nsys.never_started(tmp_path, "report", "Traceback (most recent call last):")
+    (tmp_path / "report.qdstrm").touch()  # the program ran: once is enough
+    assert not nsys.never_started(tmp_path, "report", log)
+
+
 def test_the_program_outlives_its_captured_range() -> None:
     line = nsys.profile_command("nsys", Path("r"), ["p"], extra=["--capture-range=cudaProfilerApi"])
     assert "--capture-range-end=stop" in line
