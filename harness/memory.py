@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 
 # From malloc.h of the GNU C library.
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
 _GIBIBYTE = 1 << 30
 
 
@@ -23,3 +23,4 @@ def keep_freed_memory() -> None:
         return
     mallopt(_MMAP_THRESHOLD, _GIBIBYTE)
     mallopt(_TRIM_THRESHOLD, _GIBIBYTE)
+    mallopt(_ARENA_MAX, 1)  # an arena a thread would keep what the others could reuse

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
 
 VIEWS = ("ranges", "names", "kernels")
 #: Memory of a row in flight (launch or GPU op, with its share of the ranges) while its part is
-#: attributed, and what Python, pandas and the plan take; measured, in bytes.
-_ROW_BYTES = 240
+#: attributed, with room for the durations kept, and what Python, pandas and the plan take; in
+#: bytes, from runs on 48 million rows (docs/benchmarks.md).
+_ROW_BYTES = 720
 _BASE_BYTES = 200_000_000
 _FEWEST_ROWS = 100_000
 
 
 def rows_within(budget: int) -> int:
     """How many launches and GPU ops a part may have under a memory budget (bytes)."""
-    return max((budget - _BASE_BYTES) // (2 * _ROW_BYTES), _FEWEST_ROWS)
+    return max((budget - _BASE_BYTES) // _ROW_BYTES, _FEWEST_ROWS)
 
 
 def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:

@@ -13,6 +13,7 @@ import pandas as pd
 from harness.attribute import Attribution
 from harness.attribute.arrays import Ints, batches, distinct, expand, is_new
 from harness.attribute.engine import OUTSIDE
+from harness.instalments.counts import Counts
 from harness.instalments.rows import Book
 from harness.measures.distribution import counted, counted_keys, instance_kernels, statistics
 from harness.measures.rows import Ops, Rows, members, start_end_members
@@ -34,8 +35,7 @@ class Kernels:
         self.column = NAME_KINDS[names]
         self._names: dict[str, int] = {}
         self._sets: dict[tuple[int, ...], int] = {}
-        self._kept = (np.empty(0, np.int64),) * 3
-        self._new: list[tuple[Ints, Ints, Ints]] = []
+        self._durations = Counts()
         self._instances = counted_keys(np.empty(0, np.int64))
         self._shared: list[Ints] = []  # (row of the file, key) of ranges that other parts have too
 
@@ -50,7 +50,6 @@ class Kernels:
 
     def table(self) -> pd.DataFrame:
         """As ``summarise.kernels``."""
-        self._merge()
         parts = self._spread()
         out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         key = out.pop("key")
@@ -92,8 +91,6 @@ class Kernels:
         at = np.flatnonzero(is_kernel & (found.rule == OUTSIDE))
         outside = rows.outside[found.launching_thread[at]]
         self._keep(single[outside], kernel[at], found.duration[at])
-        if sum(len(group) for group, _, _ in self._new) > len(self._kept[0]):
-            self._merge()
 
     def _sets_of(self, found: Attribution, rows: Rows, number: Ints) -> Ints:
         """The set of rows of each context."""
@@ -104,32 +101,26 @@ class Kernels:
         return np.array(sets, np.int64)
 
     def _keep(self, group: Ints, kernel: Ints, duration: Ints) -> None:
-        self._new.append(counted((group << _BITS) | kernel, duration))
-
-    def _merge(self) -> None:
-        parts = [self._kept, *self._new]
-        self._new = []
-        group, value, number = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self._kept = counted(group, value, number)
+        self._durations.add((group << _BITS) | kernel, duration)
 
     def _spread(self) -> list[dict[str, npt.NDArray[Any]]]:
         """Statistics of each (row, kernel), some rows at a time."""
-        group, value, number = self._kept
-        which_set, kernel = group >> _BITS, group & _MASK
+        group, value, number = self._durations.all()
         owner = np.repeat(np.arange(len(self._sets)), [len(rows) for rows in self._sets])
         row = np.array([row for rows in self._sets for row in rows], np.int64)
         by_row = np.argsort(row, kind="stable")
         owner, row = owner[by_row], row[by_row]
-        first = np.searchsorted(which_set, owner, side="left")
-        last = np.searchsorted(which_set, owner, side="right")
+        first = np.searchsorted(group, owner << _BITS, side="left")
+        last = np.searchsorted(group, (owner + 1) << _BITS, side="left")
         bounds = np.append(np.flatnonzero(is_new(row)), len(row))
         sizes = np.add.reduceat(last - first, bounds[:-1]) if len(row) else row
         out = [statistics(*(np.empty(0, np.int64),) * 3)]
         for low, high in batches(sizes, _BATCH):
             pick = slice(bounds[low], bounds[high])
             which, at = expand(first[pick], last[pick])
-            key = (row[pick][which] << _BITS) | kernel[at]
-            out.append(statistics(*counted(key, value[at], number[at])))
+            key = (row[pick][which] << _BITS) | (group[at] & _MASK)
+            some = (column[at].astype(np.int64) for column in (value, number))
+            out.append(statistics(*counted(key, *some)))
         return out
 
     def _add_instances(
