@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The recorded campaign: captures of the workload on one H200, with and without a planted change.
 
-``benchmarks/record_ab.py`` made them (A: 6; B1, B5: 5 each, the fused chain with 1 % and
-5 % more elements). Every choice of three captures a side is compared: 10 of A against A, 200 of A
-against each B.
+``benchmarks/record_ab.py`` made them. In ``ab``: A 6; B1, B5 5 each, the fused chain with 1 % and
+5 % more elements; every choice of three captures a side is compared: 10 of A against A, 200 of A
+against each B. In ``aa12``: 12 of A alone, on another H200; of their 9240 choices of three against
+three, a fixed sample of 2000.
 """
 
 from __future__ import annotations
@@ -17,17 +18,28 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CAMPAIGN = ROOT / "tests" / "data" / "ab"
+DATA = ROOT / "tests" / "data"
 PLANTED = "fused-block / chain"
+
+
+def evaluated(campaign: str, file: Path) -> Any:
+    script = ROOT / "benchmarks" / "evaluate_ab.py"
+    command = [sys.executable, str(script), str(DATA / campaign), "--json", str(file)]
+    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
+    return json.loads(file.read_text())
 
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("ab") / "verdicts.json"
-    script = ROOT / "benchmarks" / "evaluate_ab.py"
-    command = [sys.executable, str(script), str(CAMPAIGN), "--json", str(file)]
-    subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
-    return json.loads(file.read_text())
+    return evaluated("ab", tmp_path_factory.mktemp("ab") / "verdicts.json")
+
+
+def test_twelve_captures_of_one_program_are_the_same(tmp_path: Path) -> None:
+    assert len(list((DATA / "aa12" / "A").glob("*.sqlite"))) == 12
+    found = evaluated("aa12", tmp_path / "verdicts.json")["A"]
+    assert found["comparisons"] == 2000
+    assert len(found["verdicts"]) == 6
+    assert all(verdict == {"same": 2000} for verdict in found["verdicts"].values())
 
 
 def test_captures_of_one_program_are_the_same(counts: Any) -> None:
