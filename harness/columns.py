@@ -123,6 +123,17 @@ VIEWS: dict[str, dict[str, str]] = {
         "launch_delay_p99_ns": "99th percentile of the time from the start of the launching API"
         " call to the op's start on the device.",
     },
+    "communication": _PLACE
+    | {k: _COUNTS[k] for k in ("instances", "cpu_ns", "kernels")}
+    | {
+        "total_gpu_ns": _TIMES["total_gpu_ns"],
+        "compute_ns": "Device time of all ops but communication kernels, nested ranges included.",
+        "comm_kernels": "Communication kernels (NCCL, RCCL, NVSHMEM and the like, told by their"
+        " names) launched inside the range, nested ranges included.",
+        "comm_ns": "Device time of those kernels. It holds the time a rank waits for the others.",
+        "exposed_ns": "Part of it during which no other kernel of the same process and device ran,"
+        " wherever that was launched; kernels that overlap count once.",
+    },
     "torch": {
         "name": "Operator, as torch.profiler names it.",
         "input_shapes": "Shapes of its inputs (`--by-shape`); empty when not recorded.",
@@ -155,7 +166,9 @@ VIEWS: dict[str, dict[str, str]] = {
         "domain": _PLACE["domain"],
         "name": _PLACE["name"],
         "style": _PLACE["style"],
-        "measure": "What is compared: `GPU` total time, or `CPU` time where no report has any.",
+        "measure": "What is compared: `GPU` total time; `compute`, that without communication"
+        " kernels, where there are any (ranks wait for the slowest in them); or `CPU` time where"
+        " no report has GPU time.",
         "sources": "In how many of the reports the range occurs.",
         "missing": "In how many it does not.",
         "kernels_min": "Fewest kernels of any report.",

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from harness.trace import Source, Trace, Warning_
 
 #: Views of one recording; ``torch`` and ``both`` need a run folder.
-VIEWS = ("ranges", "names", "kernels", "ops", "instances", "layers", "latency", "torch", "both")
+VIEWS = (
+    "ranges", "names", "kernels", "ops", "instances", "layers", "latency",
+    "communication", "torch", "both",
+)  # fmt: skip
 #: How many unattributed kernels the page names.
 TOP_OUTSIDE = 5
 #: … and how many where no range claims any.
@@ -123,6 +126,8 @@ def unread(request: Request) -> frozenset[str]:
     if request.view == "ops":
         return frozenset()
     used = {_NAMES[request.names]} if request.view == "kernels" or request.details else set()
+    if request.view == "communication":
+        used |= {"name"}
     if request.selection.kernel is not None:
         used |= {"name", "demangled"}
     return frozenset({"context", "stream", "bytes", "graph_node", *_NAMES.values()} - used)
@@ -198,6 +203,7 @@ _WEIGHT = {
     "instances": "total_gpu_ns",
     "layers": "total_ns",
     "latency": "busy_ns",
+    "communication": "exposed_ns",
     "torch": "self_device_ns",
     "both": "nsys_total_ns",
     "spread": "max_ns",

@@ -47,19 +47,31 @@ def combine(reports: Iterable[Report]) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame({"source": []})
 
 
+def by_process(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one report as if each of its processes had a report of its own."""
+    if rows["pid"].nunique() < 2:
+        return rows
+    return rows.assign(source="pid " + rows["pid"].astype(str))
+
+
 def spread(rows: pd.DataFrame, sources: list[str]) -> pd.DataFrame:
     """One row a path: smallest, median and largest total time over the reports that have it.
 
-    ``rows`` is the combined frame of view ``ranges``; processes of one report are summed. Where
-    no report has GPU time, CPU time is compared (``measure`` says which). Order: first seen.
+    ``rows`` is the combined frame of view ``communication`` (or ``ranges``); processes of one
+    report are summed. Communication is left out where there is any: the ranks that wait for a
+    straggler wait in it, so that theirs is the longest. Where no report has GPU time, CPU time is
+    compared (``measure`` says which). Order: first seen.
     """
-    measure = "total_gpu_ns" if len(rows) and rows["total_gpu_ns"].any() else "cpu_ns"
+    measure = "cpu_ns"
+    if len(rows) and rows["total_gpu_ns"].any():
+        moves = "comm_ns" in rows and rows["comm_ns"].any()
+        measure = "compute_ns" if moves else "total_gpu_ns"
     summed = (
         rows.groupby(["source", *KEY], sort=False, observed=True)[[measure, "kernels"]]
         .sum()
         .reset_index()
     )
-    title = "GPU" if measure == "total_gpu_ns" else "CPU"
+    title = {"total_gpu_ns": "GPU", "compute_ns": "compute", "cpu_ns": "CPU"}[measure]
     out = [
         _row(key, group, measure, title, len(sources))
         for key, group in summed.groupby(KEY, sort=False, observed=True)

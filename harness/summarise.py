@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from harness import measures
 from harness.attribute.arrays import Ints, numbered
 from harness.attribute.engine import RULES, Attribution
 from harness.attribute.forward import forward_nodes
@@ -44,6 +45,10 @@ KERNEL_COLUMNS = [
 LAYER_COLUMNS = [
     "pid", "path", "domain", "name", "style", "instances",
     "forward_ns", "backward_ns", "total_ns", "backward_ops",
+]  # fmt: skip
+COMMUNICATION_COLUMNS = [
+    "pid", "path", "domain", "name", "style", "instances", "cpu_ns", "kernels", "total_gpu_ns",
+    "compute_ns", "comm_kernels", "comm_ns", "exposed_ns",
 ]  # fmt: skip
 LATENCY_COLUMNS = [
     "pid", "path", "domain", "name", "style", "instances", "cpu_ns", "busy_ns", "span_ns",
@@ -256,6 +261,20 @@ def latency(found: Attribution) -> pd.DataFrame:
     return measured[measured["instances"] > 0][LATENCY_COLUMNS].reset_index(drop=True)
 
 
+def communication(found: Attribution) -> pd.DataFrame:
+    """One row a path: communication kernels (NCCL and the like) in it, their device time (ns), and
+    the part of it that no computing kernel hides; ``compute_ns`` is the time of all other ops."""
+    rows = path_rows(found)
+    table = {name: values[: rows.count] for name, values in rows.columns.items()}
+    table.update(totals(found, rows))
+    table.update(measures.communication(found, rows))
+    table["compute_ns"] = table["total_gpu_ns"] - table["comm_ns"]
+    out = pd.DataFrame(table)
+    order = tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
+    out = out.iloc[order]
+    return out[out["instances"] > 0][COMMUNICATION_COLUMNS].reset_index(drop=True)
+
+
 def path_kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
     """One row a path and kernel: how many ran in it, nested ranges included, and how long."""
     rows = path_rows(found)
@@ -317,6 +336,6 @@ def _tuple_categorical(codes: np.ndarray[Any, Any], paths: list[tuple[str, ...]]
 
 
 __all__ = [
-    "instances", "kernels", "latency", "layers", "names", "op_paths", "ops", "path_kernels",
-    "ranges",
+    "communication", "instances", "kernels", "latency", "layers", "names", "op_paths", "ops",
+    "path_kernels", "ranges",
 ]  # fmt: skip

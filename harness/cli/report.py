@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from harness.report import Failure, Report, Request
 
 VIEWS = (
-    "ranges", "names", "kernels", "ops", "instances", "layers", "latency", "torch", "both",
+    "ranges", "names", "kernels", "ops", "instances", "layers", "latency", "communication",
+    "torch", "both",
 )  # fmt: skip
 #: Rows a printed table has without ``--top``; csv and JSON always have all.
 TABLE_ROWS = {"ranges": 100, "both": 100, "spread": 100}
@@ -52,8 +53,9 @@ class Asked:
     show_default=True,
     help="Rows: ranges (a tree), names (one row a name and thread), kernels (range by "
     "kernel), ops (one row a GPU op), instances (one row a range instance), layers "
-    "(forward and backward), latency (launch to start), torch (torch.profiler's own table), "
-    "both (the two passes).",
+    "(forward and backward), latency (launch to start), "
+    "communication (NCCL kernels and what nothing hides of them), torch (torch.profiler's own "
+    "table), both (the two passes).",
 )
 @click.option(
     "--policy",
@@ -174,7 +176,8 @@ def _request(options: dict[str, Any], asked: Asked) -> Request:
     if top is None:
         top = TABLE_ROWS.get(view, OTHER_ROWS) if printed else 0
     return Request(
-        view=view,
+        # Ranks that wait for a straggler spend the time in communication: it is told apart.
+        view="communication" if asked.spread and not options["memory"].strip() else view,
         policy=options["policy"],
         names=options["names"],
         selection=selection_from(options),
@@ -267,12 +270,14 @@ def _exit_code(failures: list[Failure]) -> int:
 def _render_several(
     reports: list[Report], failures: list[Failure], asked: Asked, request: Request
 ) -> Iterable[str]:
-    from harness.spread import combine, spread
+    from harness.spread import by_process, combine, spread
 
     rows = combine(reports)
     view = request.view
     if asked.spread:
-        view, rows = "spread", spread(rows, [report.name for report in reports])
+        rows = by_process(rows) if len(reports) == 1 else rows
+        names = rows["source"].unique().tolist() if len(reports) == 1 else [r.name for r in reports]
+        view, rows = "spread", spread(rows, names)
     if asked.format == "csv":
         from harness.render import as_csv
 

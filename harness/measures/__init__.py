@@ -5,6 +5,7 @@ Ops with the same ranges around them share a *context*; almost everything is sum
 and then spread over the rows the context belongs to, so depth costs nothing an op.
 """
 
+from harness.measures.communication import communication, is_communication
 from harness.measures.distribution import distribution, quantiles
 from harness.measures.rows import Ops, Rows, name_rows, path_row_of_node, path_rows, path_tuples
 from harness.measures.totals import per_instance, totals
@@ -14,7 +15,9 @@ __all__ = [
     "Ops",
     "Rows",
     "busy",
+    "communication",
     "distribution",
+    "is_communication",
     "name_rows",
     "path_row_of_node",
     "path_rows",

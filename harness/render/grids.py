@@ -143,6 +143,17 @@ SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
             Spec("Launch delay: p99", "launch_delay_p99_ns", duration),
         ),
     ),
+    "communication": (
+        "Range",
+        (
+            Spec("Inst", "instances", count, 3),
+            Spec("Total", "total_gpu_ns", duration, 4),
+            Spec("Compute", "compute_ns", duration),
+            Spec("Comm kernels", "comm_kernels", count, 5),
+            Spec("Communication", "comm_ns", duration),
+            Spec("Exposed", "exposed_ns", duration),
+        ),
+    ),
     "spread": (
         "Range",
         (

@@ -51,6 +51,11 @@ def spread_grid(rows: pd.DataFrame) -> Grid:
         notes.append("No straggler: no report stands out in any range.")
     if len(rows) and (rows["measure"] == "CPU").any():
         notes.append("No GPU op was recorded: CPU time is compared.")
+    if len(rows) and (rows["measure"] == "compute").any():
+        notes.append(
+            "Times are without communication kernels, in which the other ranks wait for the slowest"
+            " (--view communication has them)."
+        )
     missing = int((rows["missing"] > 0).sum()) if len(rows) else 0
     if missing:
         notes.append(f"{plural(missing, 'range')} not in every report: see Reports.")

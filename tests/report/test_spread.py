@@ -83,3 +83,27 @@ def test_no_reports_make_an_empty_table_with_all_columns() -> None:
     table = spread.spread(rows({"r0": {"a": 1}}).head(0), [])
     assert list(table.columns) == list(spread.COLUMNS)
     assert not len(table)
+
+
+def test_time_spent_waiting_in_communication_makes_no_straggler() -> None:
+    # r1 computes longer; r0 waits for it in its all-reduce, so both take the same total time.
+    frame = rows({"r0": {"step": 200}, "r1": {"step": 200}})
+    frame = frame.assign(compute_ns=[100, 150], comm_ns=[100, 50])
+    (row,) = spread.spread(frame, ["r0", "r1"]).to_dict("records")
+    assert (row["measure"], row["slowest"], row["straggler"]) == ("compute", "r1", True)
+    assert (row["min_ns"], row["median_ns"], row["max_ns"]) == (100, 125, 150)
+
+
+def test_without_communication_the_whole_gpu_time_is_compared() -> None:
+    frame = rows({"r0": {"step": 100}, "r1": {"step": 150}}).assign(compute_ns=0, comm_ns=0)
+    (row,) = spread.spread(frame, ["r0", "r1"]).to_dict("records")
+    assert (row["measure"], row["max_ns"]) == ("GPU", 150)
+
+
+def test_the_processes_of_one_report_are_compared() -> None:
+    frame = rows({"joint": {"step": 100}, "other": {"step": 150}}).assign(source="joint")
+    split = spread.by_process(frame.assign(pid=[11, 12]))
+    (row,) = spread.spread(split, ["pid 11", "pid 12"]).to_dict("records")
+    assert (row["sources"], row["slowest"], row["max_ns"]) == (2, "pid 12", 150)
+    alone = spread.by_process(frame.assign(pid=11))
+    assert set(alone["source"]) == {"joint"}

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""Communication kernels, told apart by name, and how much of them no computation hides."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.attribute.arrays import Ints, Mask, numbered
+from harness.attribute.engine import Attribution
+from harness.measures.rows import Ops, Rows
+from harness.measures.totals import totals
+from harness.measures.unions import busy
+
+#: NCCL and RCCL (since 2.18 ``ncclDevKernel_…``), MSCCL, NVSHMEM, and the all-reduces that PyTorch
+#: and vLLM bring along. Namespaces, ``void`` and template arguments around the name do not matter.
+_COMMUNICATION = re.compile(
+    r"(?:^|[\s:&])(?:nccl|rccl|msccl|nvshmem|cross_device_reduce|multimem_\w+_kernel"
+    r"|(?:one|two)_shot_all_reduce)",
+    re.IGNORECASE,
+)
+
+
+def is_communication(found: Attribution) -> Mask:
+    """Which ops are kernels that move data between GPUs; judged by the base name."""
+    frame = found.trace.gpu_ops
+    names = frame["name"].cat
+    listed = np.array([bool(_COMMUNICATION.search(str(n))) for n in names.categories], dtype=bool)
+    codes = names.codes.to_numpy()
+    # A code of -1 is a missing name: the appended False.
+    moves: Mask = np.append(listed, False)[codes]
+    moves &= Ops.of(found).kind == 0
+    return moves
+
+
+def communication(found: Attribution, rows: Rows) -> dict[str, Ints]:
+    """Of each row: communication kernels, their device time, and its exposed part; ns.
+
+    Exposed is the time in which a communication kernel of the row runs and no other kernel of the
+    same process and device does, wherever that one was launched; two at once count once.
+    """
+    moves = is_communication(found)
+    if not moves.any():
+        nothing = np.zeros(rows.count, np.int64)
+        return {"comm_kernels": nothing, "comm_ns": nothing, "exposed_ns": nothing}
+    ops = Ops.of(found)
+    only = replace(found, keep_op=ops.keep & moves)
+    summed = totals(only, rows)
+    start, end = _uncovered(found, ops, moves)
+    bare = found.trace.gpu_ops.assign(start=start, end=end)
+    exposed = busy(replace(only, trace=replace(found.trace, gpu_ops=bare)), rows)
+    return {
+        "comm_kernels": summed["kernels"],
+        "comm_ns": summed["total_kernel_ns"],
+        "exposed_ns": exposed,
+    }
+
+
+def _uncovered(found: Attribution, ops: Ops, moves: Mask) -> tuple[Ints, Ints]:
+    """Starts and ends of all ops on a clock that stands still while a kernel computes.
+
+    On that clock the union of intervals is as long as the part of their union that no computing
+    kernel of the device covers. Each process and device has a clock of its own.
+    """
+    frame = found.trace.gpu_ops
+    _, process = numbered(frame["process"].to_numpy())
+    device = frame["device"].to_numpy().astype(np.int64)
+    _, group = numbered(process * (int(device.max(initial=0)) + 2) + device + 1)
+    start, end = ops.start.copy(), ops.end.copy()
+    computes = (ops.kind == 0) & ~moves
+    for number in np.unique(group[moves]):
+        here = np.flatnonzero(group == number)
+        at = here[computes[here]]
+        if not len(at):
+            continue
+        clock = _Clock(ops.start[at], ops.end[at])
+        start[here], end[here] = clock(ops.start[here]), clock(ops.end[here])
+    return start, end
+
+
+class _Clock:
+    """Time less the time that a set of intervals (ns) has covered by then."""
+
+    def __init__(self, start: Ints, end: Ints) -> None:
+        order = np.argsort(start, kind="stable")
+        start, end = start[order], np.maximum.accumulate(end[order])
+        fresh = np.ones(len(start), dtype=bool)
+        fresh[1:] = start[1:] > end[:-1]
+        first = np.flatnonzero(fresh)
+        self.start = start[first]
+        self.end = end[np.append(first[1:], len(start)) - 1]
+        length = self.end - self.start
+        self.before = np.cumsum(length) - length
+
+    def __call__(self, time: npt.NDArray[Any]) -> Ints:
+        at = np.searchsorted(self.start, time, side="right") - 1
+        inside = np.minimum(time, self.end[at]) - self.start[at] + self.before[at]
+        return np.asarray(time - np.where(at >= 0, inside, 0), dtype=np.int64)
