@@ -16,6 +16,8 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeVar, cast, overload
 
+from harness import trace_names
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -123,9 +125,23 @@ def _record(name: str) -> Any:
     """
     if _torch._C._autograd._profiler_type().name == "NVTX":
         return None
-    record = _torch.autograd.profiler.record_function(name)
+    record = _torch.autograd.profiler.record_function(trace_names.encoded(name))
     record.__enter__()
     return record
+
+
+def record_open() -> None:
+    """Let a profiler that has just started record this thread's ranges that are open already.
+
+    For the torch pass: there the profiler starts when the program imports torch.
+    """
+    _compiling_if_torch()
+    if not _profiling():
+        return
+    _stack.entries[:] = [
+        (owner, pop, _record(owner.name) if record is None else record)
+        for owner, pop, record in _stack.entries
+    ]
 
 
 class _Range:

@@ -14,55 +14,99 @@ import threading
 from typing import Any
 
 
+class Open:
+    """One open NVTX range, and the record_function that stands for it once there is a profiler."""
+
+    __slots__ = ("name", "record")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.record: Any = None
+
+
+class Threads(threading.local):
+    """The open ranges of this thread: of each domain, and of all, outermost first."""
+
+    def __init__(self) -> None:
+        self.stacks: dict[str, list[Open]] = {}
+        self.order: list[Open] = []
+
+
 class Records:
     """The ``record_function`` ranges that stand for open NVTX ranges.
 
     Push/pop ranges live on a stack per thread and domain, as in NVTX itself; start/end ranges in
-    a table by their handle, for another thread may end them.
+    a table by their handle, for another thread may end them. The profiler starts with the import
+    of torch: ranges that are open then are recorded from there on, those closed before cannot be.
     """
 
-    def __init__(self, recorder: Any) -> None:
+    def __init__(self, recorder: Any, encoded: Any = str) -> None:
         self._recorder = recorder
-        self._stacks = threading.local()
-        self._started: dict[Any, list[Any]] = {}
+        self._encoded = encoded
+        self._threads = Threads()
+        self._started: dict[Any, list[Open]] = {}
         self._lock = threading.Lock()
 
-    def open(self, name: str) -> Any:
+    def begin(self) -> None:
+        """The profiler has started: record what this thread has open, and the start/end ranges."""
+        with self._lock:
+            waiting = [opened for handles in self._started.values() for opened in handles]
+        opened = [*waiting, *self._threads.order]
+        self._recorder.cut(list(dict.fromkeys(each.name for each in opened)))
+        self._record(opened)
+
+    def _record(self, opened: list[Open]) -> None:
         if not self._recorder.active or self._recorder.torch is None:
-            return None
-        record = self._recorder.torch.autograd.profiler.record_function(name)
-        record.__enter__()
-        return record
+            return
+        for each in opened:
+            if each.record is None:
+                name = self._encoded(each.name)
+                each.record = self._recorder.torch.autograd.profiler.record_function(name)
+                each.record.__enter__()
 
-    @staticmethod
-    def close(record: Any) -> None:
-        if record is not None:
-            record.__exit__(None, None, None)
-
-    def _stack(self, domain: Any) -> list[Any]:
-        stacks: dict[Any, list[Any]] = self._stacks.__dict__
-        return stacks.setdefault(str(domain), [])
+    def _close(self, opened: Open) -> None:
+        if opened.record is not None:
+            opened.record.__exit__(None, None, None)
+        elif not self._recorder.started:
+            self._recorder.missed(opened.name)
 
     def push(self, domain: Any, name: str) -> None:
-        self._stack(domain).append(self.open(name))
+        mine = self._threads
+        mine.stacks.setdefault(str(domain), []).append(opened := Open(name))
+        mine.order.append(opened)
+        # All of them: another thread may have imported torch since this one opened its first.
+        self._record(mine.order if mine.order[0].record is None else [opened])
 
     def pop(self, domain: Any) -> None:
-        stack = self._stack(domain)
+        mine = self._threads
+        stack = mine.stacks.get(str(domain))
         if stack:  # a pop too many is no error in NVTX either
-            self.close(stack.pop())
+            opened = stack.pop()
+            if mine.order[-1] is opened:
+                mine.order.pop()
+            else:  # domains need not close in the order they opened
+                mine.order.remove(opened)
+            self._close(opened)
+
+    def left(self, name: str) -> None:
+        """A range of ``harness.range`` closed; it records itself, where there is a profiler."""
+        if not self._recorder.started:
+            self._recorder.missed(name)
 
     def start(self, handle: Any, name: str) -> None:
-        record = self.open(name)
+        opened = Open(name)
+        self._record([opened])
         with self._lock:
-            self._started.setdefault(handle, []).append(record)
+            self._started.setdefault(handle, []).append(opened)
 
     def end(self, handle: Any) -> None:
         with self._lock:
-            records = self._started.get(handle)
-            record = records.pop() if records else None
-            if not records:
+            ranges = self._started.get(handle)
+            opened = ranges.pop() if ranges else None
+            if not ranges:
                 self._started.pop(handle, None)
-        self.close(record)
+        if opened is not None:
+            self._close(opened)
 
 
 def from_harness(depth: int = 2) -> bool:
@@ -172,6 +216,8 @@ def _bridge_annotate(annotate: Any, records: Records) -> None:
     def __exit__(self: Any, *exc: Any) -> Any:
         if not from_harness():
             records.pop(self._harness_domain)
+        else:
+            records.left(self._harness_name)
         return leave(self, *exc)
 
     @functools.wraps(call)
@@ -181,11 +227,11 @@ def _bridge_annotate(annotate: Any, records: Records) -> None:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            record = records.open(name)
+            records.push(wrapper, name)
             try:
                 return inner(*args, **kwargs)
             finally:
-                records.close(record)
+                records.pop(wrapper)
 
         return wrapper
 

@@ -22,6 +22,7 @@ from harness.launch.process import Stopped, run_logged, stop_signals
 from harness.launch.pycommand import NotPython, PythonCommand
 from harness.launch.rundir import PassRecord, Run, RunFolder, tag, tagged
 from harness.launch.stdin import Replay
+from harness.launch.watchdog import Watchdog
 
 Say = Callable[[str], None]
 
@@ -143,12 +144,12 @@ def execute(plan: Plan, run: Run, say: Say) -> Result:
     with RunFolder(plan.target, run) as folder:
         stdin = Replay()
         try:
-            with stop_signals():
+            with Watchdog() as watch, stop_signals():
                 _prepare(plan, folder)
                 for number, step in enumerate(steps(plan, folder.path)):
                     say(f"{_label(step, plan)}: {shlex.join(plan.argv)}")
                     echo = None if number else plan.echo
-                    record = _run_step(plan, folder, step, stdin, echo)
+                    record = _run_step(plan, folder, step, stdin, echo, watch, say)
                     run.passes.append(record)
                     folder.save()
                     # The first pass was seen; the others print the same unless they end otherwise.
@@ -180,7 +181,13 @@ def _label(step: Step, plan: Plan) -> str:
 
 
 def _run_step(
-    plan: Plan, folder: RunFolder, step: Step, stdin: Replay, echo: IO[bytes] | None
+    plan: Plan,
+    folder: RunFolder,
+    step: Step,
+    stdin: Replay,
+    echo: IO[bytes] | None,
+    watch: Watchdog,
+    say: Say,
 ) -> PassRecord:
     env = dict(plan.environment.variables)
     if step.name == "nsys":
@@ -189,7 +196,15 @@ def _run_step(
     log, problems = folder.path / step.log, []
     for attempt in range(1, _NSYS_STARTS + 1):
         with stdin.descriptor() as fd:
-            outcome = run_logged(step.argv, env=env, log=log, echo=echo, stdin=fd)
+            outcome = run_logged(
+                step.argv,
+                env=env,
+                log=log,
+                echo=echo,
+                stdin=fd,
+                watch=watch,
+                tick=_progress(folder.path, step, say),
+            )
         stem = f"report{tag(step.capture)}"
         if step.name != "nsys" or not nsight.never_started(folder.path, stem, _text(log)):
             break
@@ -216,6 +231,21 @@ def _run_step(
     elif step.name == "nsys":
         _finish_nsys(plan, folder.path, record)
     return record
+
+
+def _progress(folder: Path, step: Step, say: Say) -> Callable[[], None]:
+    """Says once, when the torch pass has come to it, that saving a large trace takes a while."""
+    said = step.name != "torch"
+
+    def tick() -> None:
+        nonlocal said
+        events = None if said else torch_pass.saving(folder, step.capture)
+        if events is not None:
+            said = True
+            if events >= torch_pass.MANY_EVENTS:
+                say(f"  the program has ended; saving {events} events of torch.profiler")
+
+    return tick
 
 
 def portable(argv: Sequence[str], folder: RunFolder) -> list[str]:
@@ -247,6 +277,7 @@ def _take_results(folder: RunFolder, step: Step) -> None:
 def _finish_torch(folder: RunFolder, record: PassRecord) -> None:
     meta = torch_pass.take_meta(folder.path, record.capture)
     record.files = torch_pass.files(folder.path, record.capture)
+    record.saving_s = float(meta.get("saving_s") or 0.0)
     record.problems.extend(torch_pass.problems(folder.path, record.capture, meta))
     for key in ("torch", "cuda"):
         if meta.get(key):
@@ -346,7 +377,8 @@ def _text(log: Path) -> str:
 
 def _report_step(record: PassRecord, say: Say, tail: str) -> None:
     how = f"signal {record.signal}" if record.signal else f"exit {record.exit_code}"
-    say(f"  {record.duration_s:.2f} s, {how}")
+    saving = f", {record.saving_s:.2f} s of it saving the trace" if record.saving_s >= 1 else ""
+    say(f"  {record.duration_s:.2f} s{saving}, {how}")
     for problem in record.problems:
         say(f"  {problem['code']}: {problem['message']}")
         if problem.get("hint"):

@@ -130,7 +130,7 @@ def _command(request: Request, environ: Mapping[str, str]) -> list[str]:
     argv = runnable(request.command, environ.get("PATH"))
     if argv is None:
         raise UsageProblem(
-            f"{request.command[0]}: no such command",
+            f"{request.command[0] or repr('')}: no such command",
             hint="Everything after -- is the program and its arguments, as in a shell.",
         )
     return argv
@@ -153,7 +153,7 @@ def _target(
     if request.output is not None:
         name = expand(request.output, environ)
         if not name.strip("/") or Path(name).name in {"", ".", ".."}:
-            raise UsageProblem(f"-o {request.output}: not a name for a folder")
+            raise UsageProblem(f"-o {request.output!r}: not a name for a folder")
         return Path(name)
     when = datetime.now().strftime("%Y%m%d-%H%M%S")
     rank = environ.get("RANK") or environ.get("OMPI_COMM_WORLD_RANK") or environ.get("PMI_RANK")

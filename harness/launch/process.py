@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from harness.launch.watchdog import Watchdog, stop_tree
+
 #: A daemon that the program left behind may hold the output pipe open for ever.
 LINGER_S = 1.0
 #: From SIGINT to SIGTERM to SIGKILL when harness itself is stopped.
@@ -65,11 +67,14 @@ def run_logged(
     log: Path,
     echo: IO[bytes] | None = None,
     stdin: int | None = None,
+    watch: Watchdog | None = None,
+    tick: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run ``argv``; what it prints (both streams, in order) goes to ``log`` and to ``echo``.
 
     The child has a process group of its own, except when it reads a terminal: only the
-    foreground group may.
+    foreground group may. ``watch`` ends it should harness itself be killed; ``tick`` is called
+    every now and then while it runs.
 
     Raises:
         Stopped: after the child and its descendants have been stopped.
@@ -96,13 +101,17 @@ def run_logged(
                     echo.flush()
 
         try:
-            lingering = _pump(child, write)
+            if watch is not None:
+                watch.guard(child.pid, own_group)
+            lingering = _pump(child, write, tick)
             code = child.wait()
             duration = time.monotonic() - started
         except Stopped:
             _stop_tree(child, own_group)
             raise
         finally:
+            if watch is not None:
+                watch.release()
             if child.stdout is not None:
                 child.stdout.close()
     if code < 0:
@@ -111,7 +120,9 @@ def run_logged(
     return Outcome(code, duration, None, lingering)
 
 
-def _pump(child: subprocess.Popen[bytes], write: Callable[[bytes], None]) -> bool:
+def _pump(
+    child: subprocess.Popen[bytes], write: Callable[[bytes], None], tick: Callable[[], None]
+) -> bool:
     """Copy output until it ends, or until the child has been gone for LINGER_S."""
     assert child.stdout is not None
     fd = child.stdout.fileno()
@@ -119,6 +130,7 @@ def _pump(child: subprocess.Popen[bytes], write: Callable[[bytes], None]) -> boo
     with selectors.DefaultSelector() as selector:
         selector.register(fd, selectors.EVENT_READ)
         while True:
+            tick()
             if selector.select(0.05):
                 data = os.read(fd, 1 << 16)
                 if not data:
@@ -132,47 +144,4 @@ def _pump(child: subprocess.Popen[bytes], write: Callable[[bytes], None]) -> boo
 
 def _stop_tree(child: subprocess.Popen[bytes], own_group: bool) -> None:
     """SIGINT first, so that programs and nsys may clean up; then harder."""
-    others: list[int] = []
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-        # nsys puts the program into a group of its own. Once its parent is gone it is nobody's
-        # descendant any more, so those found in an earlier round are kept.
-        others += [pid for pid in descendants(child.pid) if pid not in others]
-        targets = [pid for pid in others if _alive(pid)]
-        if child.poll() is None:
-            targets.append(child.pid)
-        if own_group:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(child.pid, signum)
-        for pid in targets:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                if not (own_group and os.getpgid(pid) == child.pid):
-                    os.kill(pid, signum)
-        deadline = time.monotonic() + GRACE_S
-        while time.monotonic() < deadline:
-            if child.poll() is not None and not any(_alive(pid) for pid in others):
-                return
-            time.sleep(0.02)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def descendants(pid: int) -> list[int]:
-    """Processes started by ``pid``, directly or not, that have not been re-parented."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError, IndexError, ValueError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: list[int] = []
-    waiting = [pid]
-    while waiting:
-        children = parents.get(waiting.pop(), [])
-        found.extend(children)
-        waiting.extend(children)
-    return found
+    stop_tree(child.pid, own_group, lambda: child.poll() is None, GRACE_S)

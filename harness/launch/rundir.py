@@ -35,6 +35,7 @@ class PassRecord:
     files: list[str] = field(default_factory=list)
     capture: int = 1
     signal: str | None = None
+    saving_s: float = 0.0  # of duration_s, after the program's end: torch.profiler's trace
     problems: list[dict[str, str]] = field(default_factory=list)  # {code, message}
     gpu_before: list[dict[str, Any]] = field(default_factory=list)
     gpu_after: list[dict[str, Any]] = field(default_factory=list)
@@ -200,7 +201,7 @@ def load_run(path: str | Path) -> Run:
             f"{folder}: not a run folder (no run.json)",
             hint="Give a folder that harness run wrote.",
         ) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UnreadableReport(f"{file}: cannot be read: {error}") from error
     if not isinstance(stored, dict) or not str(stored.get("schema", "")).startswith("harness.run/"):
         raise UnreadableReport(f"{file}: not written by harness run (no schema harness.run/…)")
@@ -242,6 +243,7 @@ _SHAPES: dict[str, Any] = {
     "capture": int,
     "exit_code": int,
     "duration_s": (int, float),
+    "saving_s": (int, float),
 }
 
 
@@ -258,12 +260,14 @@ def _known(kind: Any, stored: Any, file: Path) -> dict[str, Any]:
 
 
 def list_runs(reports: Path) -> list[Run]:
-    """Every run directly under ``reports``, oldest first; incomplete ones too."""
+    """Every run directly under ``reports``, oldest first; incomplete ones too. A folder whose
+    ``run.json`` cannot be read is none."""
     found: list[Run] = []
     if reports.is_dir():
         for entry in sorted(reports.iterdir()):
             if (entry / "run.json").is_file():
-                found.append(load_run(entry))
+                with contextlib.suppress(UnreadableReport):
+                    found.append(load_run(entry))
     return sorted(found, key=lambda run: (run.created, run.name))
 
 
@@ -281,7 +285,7 @@ def read_baselines(reports: str | Path) -> dict[str, str]:
         stored = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UnreadableReport(f"{file}: cannot be read: {error}") from error
     if not isinstance(stored, dict):
         raise UnreadableReport(f"{file}: not a list of baselines")

@@ -15,6 +15,7 @@ from harness.errors import UnreadableReport, UsageProblem
 from harness.launch.environment import looks_secret
 from harness.launch.rundir import Run, load_run, refuse_existing
 from harness.readers.inspect_report import is_export
+from harness.readers.paths import check_lfs, is_lfs_pointer
 from harness.readers.scrub import REMOVED, scrub
 
 _TABLES = re.compile(r"torch_ops(_by_shape)?(\.\d+)?\.(txt|json)$")
@@ -36,6 +37,7 @@ def share(source: Path, target: Path) -> Shared:
         UsageProblem: ``target`` exists, or ``source`` is a ``.nsys-rep``, which cannot be scrubbed.
         UnreadableReport: ``source`` is neither a run folder nor an export.
     """
+    check_lfs(source)
     if source.suffix == ".nsys-rep":
         raise UsageProblem(
             f"{source}: a .nsys-rep cannot be scrubbed",
@@ -59,6 +61,9 @@ def share(source: Path, target: Path) -> Shared:
         name = file.name
         if name.endswith(".sqlite") and is_export(file):
             scrub(file, target / name)
+        elif is_lfs_pointer(file):
+            left_out.append((name, _why(file)))
+            continue
         elif name.startswith("torch_trace") and name.endswith(".json.gz"):
             scrub_trace(file, target / name)
         elif _TABLES.fullmatch(name):
@@ -66,13 +71,16 @@ def share(source: Path, target: Path) -> Shared:
         elif name == "run.json":
             continue
         else:
-            left_out.append((name, _why(name)))
+            left_out.append((name, _why(file)))
             continue
         copied.append(name)
     return Shared(target, tuple(copied), tuple(left_out))
 
 
-def _why(name: str) -> str:
+def _why(file: Path) -> str:
+    name = file.name
+    if is_lfs_pointer(file):
+        return "a Git LFS pointer, not the file itself (git lfs pull)"
     if name.endswith(".nsys-rep"):
         return "carries the environment and cannot be scrubbed"
     if name.endswith(".log"):

@@ -6,8 +6,8 @@
     PYTHON torch_runner.py OUT TAG -- -c code ARGS…
 
 This file is given by path to the *program's* interpreter, which need not have harness installed:
-it uses the standard library, the program's own torch, and its neighbours ``nvtx_bridge.py`` and
-``as_main.py``.
+it uses the standard library, the program's own torch, and its neighbours ``nvtx_bridge.py``,
+``as_main.py`` and ``../trace_names.py``.
 The profiler starts when the program imports torch (what it sets in ``os.environ`` before that
 still counts) and stops when the process ends. Left in OUT: ``torch_traceTAG.json.gz``, the tables
 ``torch_opsTAG.txt``/``.json`` and ``torch_ops_by_shapeTAG.txt``/``.json``, and what happened in
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import gc
 import gzip
 import importlib.util
 import io
@@ -29,8 +30,10 @@ import sys
 import time
 from typing import Any
 
-#: Above this many events torch's tables (pure Python, about 20 µs an event) are left out.
+#: Above this many events torch's tables (pure Python, about 30 µs an event) are left out.
 TABLE_LIMIT = 2_000_000
+#: Names of ranges that closed too early to be recorded; more are not told one by one.
+MISSED_LIMIT = 100
 
 
 def nanoseconds(microseconds: float) -> int:
@@ -47,6 +50,8 @@ class Recorder:
         self.torch: Any = None
         self.running = False
         self.finished = False
+        self.started = False  # the profiler, once: it may have stopped since
+        self.decoded: Any = str
         self.meta: dict[str, Any] = {"recorded": False, "problems": []}
 
     def path(self, stem: str, suffix: str) -> str:
@@ -54,6 +59,17 @@ class Recorder:
 
     def problem(self, code: str, message: str) -> None:
         self.meta["problems"].append({"code": code, "message": message})
+
+    def missed(self, name: str) -> None:
+        """A range closed before the program imported torch: no profiler was there to see it."""
+        missed = self.meta.setdefault("before_torch", {})
+        if name in missed or len(missed) < MISSED_LIMIT:
+            missed[name] = missed.get(name, 0) + 1
+
+    def cut(self, names: list[str]) -> None:
+        """Ranges that were open already when the profiler started."""
+        if names and self.active:
+            self.meta["open_at_import"] = names[:MISSED_LIMIT]
 
     @property
     def active(self) -> bool:
@@ -80,7 +96,7 @@ class Recorder:
             options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
         self.profiler = torch.profiler.profile(activities=activities, record_shapes=True, **options)
         self.profiler.start()
-        self.running = True
+        self.running = self.started = True
         self._yield_to_other_profilers(torch.autograd.profiler)
 
     def _yield_to_other_profilers(self, module: Any) -> None:
@@ -122,21 +138,36 @@ class Recorder:
         if self.finished or os.getpid() != self.pid:
             return
         self.finished = True
+        begun = time.monotonic()
+        # torch makes several Python objects an event; the collector walks them all, again and
+        # again, and finds nothing: without it the tables take a third to a tenth of the time.
+        gc.disable()
         self.stop()
         if self.torch is None:
             self.problem("no-torch", "the program never imported torch: nothing to record")
         else:
             self._describe()
         if self.meta["recorded"]:
+            self._announce()
             for save in (self._save_trace, self._save_tables):
                 try:
                     save()
                 except Exception as error:
                     self.problem("not-saved", f"{save.__name__[6:]}: {error}")
+        self.meta["saving_s"] = round(time.monotonic() - begun, 3)
         temporary = self.path("torch_pass", ".json.tmp")
         with open(temporary, "w", encoding="utf-8") as file:
             json.dump(self.meta, file)
         os.replace(temporary, self.path("torch_pass", ".json"))
+
+    def _announce(self) -> None:
+        """Leave word of how many events there are, for the one who waits for this process."""
+        with contextlib.suppress(Exception):
+            self.meta["events"] = len(self.profiler.profiler.kineto_results.events())
+            temporary = self.path("torch_saving", ".tmp.part")
+            with open(temporary, "w", encoding="utf-8") as file:
+                file.write(str(self.meta["events"]))
+            os.replace(temporary, self.path("torch_saving", ".tmp"))
 
     def _describe(self) -> None:
         torch = self.torch
@@ -166,7 +197,7 @@ class Recorder:
                 open(plain, "rb") as source,
                 open(self.path("torch_trace", ".json.gz"), "wb") as raw,
                 # No name and no time in the header: the same trace gives the same file.
-                gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as target,
+                gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as target,
             ):
                 for chunk in without_trace_name(source):
                     target.write(chunk)
@@ -182,6 +213,8 @@ class Recorder:
             return
         for stem, by_shape in (("torch_ops", False), ("torch_ops_by_shape", True)):
             averages = self.profiler.key_averages(group_by_input_shape=by_shape)
+            for average in averages:
+                average.key = self.decoded(average.key)
             rows = [operator_row(average, by_shape) for average in averages]
             on_device = any(row["self_device_ns"] for row in rows)
             rows.sort(key=lambda row: -row["self_device_ns" if on_device else "self_cpu_ns"])
@@ -300,17 +333,22 @@ def main() -> None:
     here = os.path.dirname(os.path.realpath(__file__))
     bridge = load_neighbour(here, "nvtx_bridge")
     as_main = load_neighbour(here, "as_main")
+    trace_names = load_neighbour(os.path.dirname(here), "trace_names")
     # Python put this file's folder first; the program must not import from it.
     if sys.path and os.path.realpath(sys.path[0] or ".") == here:
         del sys.path[0]
     recorder = Recorder(out, tag)
     atexit.register(recorder.finish)  # registered first, so called last
     save_before_leaving(recorder)
-    records = bridge.Records(recorder)
+    recorder.decoded = trace_names.decoded
+    records = bridge.Records(recorder, trace_names.encoded)
 
     def on_torch(torch: Any) -> None:
         recorder.start(torch)
         bridge.bridge_torch(torch, records)
+        with contextlib.suppress(KeyError, AttributeError):  # not loaded, or of another version
+            sys.modules["harness.ranges"].record_open()
+        records.begin()
 
     after_import("torch", on_torch)
     after_import("nvtx", lambda nvtx: bridge.bridge_package(nvtx, records))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UnreadableReport
+from harness.readers.paths import check_path
 
 if TYPE_CHECKING:
     from harness.trace import Trace
@@ -28,6 +29,7 @@ def load(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
     Raises:
         UnreadableReport: nothing readable is there.
     """
+    check_path(path)
     path = Path(path)
     return _checked(captures(path)[0] if os.path.isdir(path) else path, without)
 
@@ -35,6 +37,7 @@ def load(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
 def load_all(path: str | Path) -> list[Trace]:
     """Every capture of a run folder, in order (``report.sqlite``, ``report.2.sqlite``, …); of a
     file, the one recording in it."""
+    check_path(path)
     path = Path(path)
     return [_checked(file) for file in (captures(path) if os.path.isdir(path) else [path])]
 
@@ -43,6 +46,7 @@ def load_all(path: str | Path) -> list[Trace]:
 def export_of(path: str | Path) -> Iterator[Path | None]:
     """The SQLite export that ``load`` would read, there while the context is open; None for a
     torch trace."""
+    check_path(path)
     path = Path(path)
     path = captures(path)[0] if os.path.isdir(path) else path
     name = path.name.lower()
@@ -78,9 +82,37 @@ def captures(folder: Path) -> list[Path]:
             number += 1
         if found:
             return found
+    if os.path.isfile(folder / "run.json"):
+        raise _recorded_nothing(folder)
     raise UnreadableReport(
         f"{folder}: not a run folder (no report.sqlite, report.nsys-rep or torch_trace.json.gz)",
         hint="Give a folder that harness run wrote, or a report file.",
+    )
+
+
+def _recorded_nothing(folder: Path) -> UnreadableReport:
+    """Why a run folder has no recording: what its passes were, and what is said to be in them."""
+    from harness.launch.rundir import load_run
+
+    run = load_run(folder)
+    names = list(dict.fromkeys(record.name for record in run.passes))
+    had = (
+        f"it had the passes {', '.join(names)}"
+        if len(names) > 1
+        else (f"it had a {names[0]} pass only" if names else "no pass of it ended")
+    )
+    listed = [name for record in run.passes for name in record.files]
+    if any(name.startswith(("report", "torch_trace")) for name in listed):
+        gone = ", ".join(n for n in listed if n.startswith(("report", "torch_trace")))
+        return UnreadableReport(
+            f"{folder}: its recordings are no longer in the folder ({gone})",
+            hint="Copy the whole folder, or record again.",
+        )
+    said = [p.get("message", "") for record in run.passes for p in record.problems]
+    why = f": {'; '.join(filter(None, said))}" if any(said) else ""
+    return UnreadableReport(
+        f"{folder}: this run recorded nothing ({had}){why}",
+        hint="harness run records with its torch pass, harness run --nsys with both profilers.",
     )
 
 

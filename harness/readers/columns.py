@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from harness.errors import UnreadableReport
 from harness.readers import arrow_sqlite
+from harness.readers.paths import LFS_POINTER
 from harness.readers.text_codes import TextEncoder
 
 Int64 = npt.NDArray[np.int64]
@@ -30,7 +31,6 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAGIC = b"SQLite format 3\x00"
-_LFS_POINTER = b"version https://git-lfs.github.com/"
 #: Rows of one piece of a table: small enough to share among threads, large enough to be worth it.
 _PIECE = 200_000
 _MOST_PIECES = 256
@@ -360,7 +360,7 @@ def _check_file(path: Path) -> None:
             f"{path}: empty file",
             hint="nsys export leaves an empty file when it fails; look at what it printed.",
         )
-    if head.startswith(_LFS_POINTER):
+    if head.startswith(LFS_POINTER):
         raise UnreadableReport(
             f"{path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
         )

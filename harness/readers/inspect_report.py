@@ -13,6 +13,7 @@ from pathlib import Path
 
 from harness.errors import UnreadableReport
 from harness.readers import is_stale
+from harness.readers.paths import check_lfs, check_path
 
 #: Everything that ran on a GPU and has a launch; graph-level replays count as one each.
 GPU_TABLES = (
@@ -222,6 +223,8 @@ def report_facts(path: Path, looks_secret: Callable[[str, str], bool]) -> Report
     Raises:
         UnreadableReport: the file is not an nsys export.
     """
+    check_path(path)
+    check_lfs(path)
     if not path.is_file() or path.stat().st_size == 0:
         raise UnreadableReport(
             f"{path}: empty or missing", hint="A failed nsys export leaves an empty file."

@@ -33,6 +33,7 @@ from harness.trace import (
     Trace,
     frame,
 )
+from harness.trace_names import decoded
 
 _THREAD_NAME = re.compile(r"^thread \S+ \((.*)\)\s*$")
 _COPY = re.compile(r"^(?:Memcpy|CopyDevice\w*|Copy)?\s*(\w)to(\w)\b", re.IGNORECASE)
@@ -43,7 +44,7 @@ def read(path: str | Path) -> Trace:
     """Read a ``.json`` or ``.json.gz`` that torch.profiler wrote, of any version since 2020.
 
     Raises:
-        UnreadableReport: missing, empty, truncated, not JSON, or not a torch.profiler trace.
+        UnreadableReport: missing, empty, truncated, not JSON, or without one trace event.
     """
     path = Path(path)
     file, columns = EventFile(path), Columns()
@@ -52,9 +53,10 @@ def read(path: str | Path) -> Trace:
         columns.take(pairs.sift(events))
         del events
     columns.take(pairs.closed())
-    if not columns.known and (columns.events or not file.header):
+    if not columns.usable and "schemaVersion" not in file.header:
+        what = "not one usable event" if columns.events else "no events"
         raise UnreadableReport(
-            f"{path}: not a torch.profiler trace (none of its events is one torch.profiler writes)",
+            f"{path}: {what} in this trace: nothing was recorded",
             hint="Give what torch.profiler's export_chrome_trace wrote, or a run folder.",
         )
     return _trace(file, columns)
@@ -240,7 +242,7 @@ def _category(columns: Columns, codes: Int64) -> pd.Categorical:
     """Name codes as a categorical of the names in use."""
     used, compact = np.unique(codes, return_inverse=True)
     keys = list(columns.names)
-    return _texts(compact, [text(keys[code]) for code in used])
+    return _texts(compact, [decoded(text(keys[code])) for code in used])
 
 
 def _texts(codes: Int64, texts: list[str]) -> pd.Categorical:

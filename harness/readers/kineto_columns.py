@@ -118,6 +118,7 @@ class Columns:
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
     last: int = MISSING
+    _noted: int = 0  # other events, usable ones
     _engine: _EngineNames = field(default_factory=_EngineNames)
     _moments: set[Any] = field(default_factory=set)
     _operators: list[Event] = field(default_factory=list)
@@ -234,9 +235,15 @@ class Columns:
             self.last = max(self.last, int(ends.max()))
             self._parts[table].append({name: part[name] for name in _COLUMNS[table]})
 
+    @property
+    def usable(self) -> int:
+        """Events that are events: of a kind and at a time, or metadata."""
+        return self._noted + max(self.known - self.undated, 0)
+
     def _note(self, event: Event) -> None:
         """Metadata and marks: names of threads, the end of the recording."""
         args = event.args
+        self._noted += bool(event.ph and (event.ph == "M" or event.ts is not None))
         if event.ph == "M" and event.name == "thread_name" and args and args.name:
             row, name = self.rows[event.pid, event.tid], str(args.name)
             if "pt_autograd" not in self.row_names.get(row, ""):

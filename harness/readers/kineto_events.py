@@ -21,6 +21,7 @@ from typing import IO, Any
 import msgspec
 
 from harness.errors import UnreadableReport
+from harness.readers.paths import LFS_POINTER
 
 CHUNK = 1 << 20  # small enough for its structs to stay in the cache
 _CUTS_TRIED = 16
@@ -29,7 +30,6 @@ _CUTS_TRIED = 16
 EXACT_BELOW = 2.0**43
 
 _LENIENT = json.JSONDecoder(strict=False, parse_float=Decimal)
-_LFS_POINTER = b"version https://git-lfs.github.com/"
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _CUT = re.compile(rb"\}\s*,\s*\{")
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
@@ -120,6 +120,8 @@ class EventFile:
                 f"{self.path}: damaged gzip file (cut short or overwritten)",
                 hint="Copy it again, or record again.",
             ) from error
+        except RecursionError as error:
+            raise self._not_a_trace() from error
         except OSError as error:
             raise UnreadableReport(f"{self.path}: cannot be read ({error.strerror})") from error
 
@@ -148,7 +150,7 @@ class EventFile:
     def _open_array(self, file: IO[bytes]) -> bytes:
         """Read up to the ``[`` of the event list; returns what follows it."""
         text = file.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
-        if text.startswith(_LFS_POINTER):
+        if text.startswith(LFS_POINTER):
             raise UnreadableReport(
                 f"{self.path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
             )

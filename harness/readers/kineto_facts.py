@@ -85,8 +85,19 @@ def _gpu(device: dict[str, Any]) -> dict[str, Any]:
 
 def read_warnings(trace: Trace, file: EventFile, columns: Columns, doubled: int) -> Trace:
     """``trace`` with its warnings."""
+    if not columns.known and "schemaVersion" not in file.header:
+        return replace(trace, warnings=(_other_tool(columns),))
     found = [*_missing(trace), *_suspicious(trace), *_mended(file, columns, doubled)]
     return replace(trace, warnings=tuple(found))
+
+
+def _other_tool(columns: Columns) -> Warning_:
+    return Warning_(
+        "no-torch-events",
+        f"a Chrome trace of {columns.events} events, none of which torch.profiler writes: no range,"
+        " no launch, no GPU op",
+        "Give what torch.profiler's export_chrome_trace wrote, or a run folder.",
+    )
 
 
 def _missing(trace: Trace) -> Iterator[Warning_]:

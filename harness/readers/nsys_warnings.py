@@ -4,7 +4,8 @@
 The codes are stable:
 
 ==================== ==============================================================
-no-nvtx              no range of any process was recorded
+no-nvtx              nothing of NVTX was recorded: not traced, or not used by the program
+no-ranges            NVTX was traced (domains, marks), and not one range
 no-gpu-ops           no kernel, copy, set or graph launch was recorded
 no-launches          GPU ops but no CUDA API calls: every op is unlinked
 few-kernels          many kernel launches, few kernels (nsys older than the driver)
@@ -86,22 +87,24 @@ def _nothing_recorded(db: Database, trace: Trace) -> Iterator[Warning_]:
 
 
 def _no_nvtx(db: Database) -> Warning_:
-    if nsys_schema.NVTX not in db.tables:
+    there = nsys_schema.NVTX in db.tables
+    if not there or not db.rows(f"SELECT 1 FROM {nsys_schema.NVTX} LIMIT 1"):
+        what = f"{nsys_schema.NVTX} is empty" if there else f"no table {nsys_schema.NVTX}"
         return Warning_(
             "no-nvtx",
-            f"no NVTX ranges were recorded (no table {nsys_schema.NVTX})",
+            f"no NVTX ranges were recorded ({what})",
             "Annotate the program (harness.range, torch.cuda.nvtx) and record with nsys profile "
             "-t cuda,nvtx.",
         )
     if nsys_schema.domain_names(db):
         return Warning_(
-            "no-nvtx",
+            "no-ranges",
             "NVTX domains were recorded, but not one range",
             "The nvtx package from 0.2.12 on records no ranges under nsys 2022.4, 2023.4 or "
             "2024.2: install nvtx==0.2.11, or use nsys 2025.3 or later.",
         )
     return Warning_(
-        "no-nvtx",
+        "no-ranges",
         f"no NVTX ranges were recorded ({nsys_schema.NVTX} has marks and names only)",
         "Annotate the program with ranges: harness.range, torch.cuda.nvtx.range.",
     )

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.launch import process
-from harness.launch.process import Stopped, descendants, run_logged, stop_signals
+from harness.launch import watchdog
+from harness.launch.process import Stopped, run_logged, stop_signals
 from harness.launch.stdin import Replay
+from harness.launch.watchdog import descendants
 
 
 def python(code: str) -> list[str]:
@@ -82,7 +83,7 @@ def test_a_stop_reaches_the_whole_tree(tmp_path: Path) -> None:
     killer.wait()
     assert caught.value.signum == signal.SIGTERM
     grandchild = int(log.read_text())
-    assert not process._alive(grandchild)
+    assert not watchdog.alive(grandchild)
 
 
 def test_descendants_are_found_through_generations() -> None:

@@ -165,12 +165,16 @@ def test_every_recorded_time_survives_unrounded() -> None:
         (b"  \n", "empty file"),
         (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "Git LFS pointer"),
         (b"hello", "not a torch.profiler trace"),
-        (b"[]", "not a torch.profiler trace"),
-        (b"[1, 2, 3]", "not a torch.profiler trace"),
+        (b"[]", "no events"),
+        (b'{"traceEvents": []}', "no events"),
+        (b"[1, 2, null]", "no events"),
+        (b"[" + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"]", "not a torch.profiler trace"),
+        (b"[{}]", "not one usable event"),
+        (b'[{"name": "a", "ts": 1}, {"ph": "X"}]', "not one usable event"),
+        (b'[{"ph": "X", "cat": "kernel", "name": "a"}]', "not one usable event"),
         (b'{"a": 1}', "not a torch.profiler trace"),
         (b'{"a": {"traceEvents": [1]}}', "not a torch.profiler trace"),
         (b'{"traceEvents": 5}', "not a torch.profiler trace"),
-        (b'{"traceEvents": [{"ph": "X", "cat": "blink", "name": "a", "ts": 1}]}', "none of its"),
         (b'{"traceEvents": [', "truncated"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel"', "truncated"),
         (b'{"traceEvents": [{"ph": "X", "cat": "kernel", "ts": 1}', "truncated"),
@@ -289,3 +293,10 @@ def test_a_million_events_would_fit_in_less_than_the_file(tmp_path: Path) -> Non
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < path.stat().st_size
+
+
+def test_a_trace_of_another_tool_is_empty_and_says_so(tmp_path: Path) -> None:
+    events = '[{"ph": "X", "cat": "blink", "name": "a", "ts": 1, "dur": 2, "pid": 1, "tid": 1}]'
+    trace = kineto.read(write(tmp_path, '{"traceEvents": ' + events + "}"))
+    assert (len(trace.ranges), len(trace.gpu_ops)) == (0, 0)
+    assert [warning.code for warning in trace.warnings] == ["no-torch-events"]

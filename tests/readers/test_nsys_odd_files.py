@@ -32,7 +32,7 @@ def complaint(path: Path) -> str:
 
 
 def test_missing(tmp_path: Path) -> None:
-    assert complaint(tmp_path / "nope.sqlite") == "no such file"
+    assert complaint(tmp_path / "nope.sqlite") == "no such file or folder"
 
 
 def test_empty_as_a_failed_export_leaves_it(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_marks_and_categories_are_not_ranges(export: Export) -> None:
         export.range(1, None, MAIN, eventType=kind, text="x")
     trace = nsys_sqlite.read(export.done())
     assert trace.ranges.empty
-    assert "no-nvtx" in codes(trace)
+    assert "no-ranges" in codes(trace)
 
 
 def test_a_copy_without_correlation_is_kept(export: Export) -> None:

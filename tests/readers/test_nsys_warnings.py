@@ -112,7 +112,7 @@ def test_nvtx_package_that_this_nsys_does_not_understand(export: Export) -> None
     export.range(0, None, MAIN, eventType=75, text="lib", domainId=1)
     trace = nsys_sqlite.read(export.done())
     [warning] = trace.warnings
-    assert warning.code == "no-nvtx"
+    assert warning.code == "no-ranges"
     assert "0.2.12" in warning.hint
 
 
