@@ -230,6 +230,14 @@ def explain(column: str) -> list[Meaning]:
     return [Meaning(tuple(views), name, text) for (name, text), views in found.items()]
 
 
+def meanings() -> list[Meaning]:
+    """Every column of every view, alike ones merged."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for view, name, text in _all_columns():
+        found.setdefault((name, text), []).append(view)
+    return [Meaning(tuple(views), name, text) for (name, text), views in found.items()]
+
+
 def _all_columns() -> list[tuple[str, str, str]]:
     rows = [("several inputs", "source", SOURCE)]
     rows += [(view, name, text) for view, cols in VIEWS.items() for name, text in cols.items()]

@@ -52,6 +52,9 @@ class Whole:
     nsys_unlinked: int = 0
     torch_unlinked: int = 0
     scale: float | None = None
+    nsys_processes: int = 1
+    torch_processes: int = 1
+    before_torch: frozenset[str] = frozenset()  # ranges that closed before torch was imported
 
 
 Reason = tuple[str, str]
@@ -101,7 +104,7 @@ def explain(nsys: Measures | None, torch: Measures | None, whole: Whole, name: s
     ``name`` is the range's own: some are known to be torch.profiler's.
     """
     if nsys is None or torch is None:
-        return _only_one(nsys, torch, name)
+        return _only_one(nsys, torch, name, whole)
     if _counts(nsys) != _counts(torch):
         checks = _COUNT_CHECKS
     elif nsys.instances != torch.instances:
@@ -127,12 +130,23 @@ def _apart(nsys_ns: float, torch_ns: float) -> bool:
     return abs(torch_ns / nsys_ns - 1) > TOLERANCE
 
 
-def _only_one(nsys: Measures | None, torch: Measures | None, name: str) -> Reason:
+def _only_one(nsys: Measures | None, torch: Measures | None, name: str, whole: Whole) -> Reason:
     if nsys is None and torch is None:
         return AGREED
     if nsys is None and name.startswith(TORCH_OWN):
         return "torch-own", "torch.profiler adds this range itself"
+    if torch is None and name in whole.before_torch:
+        return (
+            "before-torch",
+            f"it closed before the program imported torch: {TORCH} had not started",
+        )
     have, lack = (NSYS, TORCH) if torch is None else (TORCH, NSYS)
+    if torch is None and whole.nsys_processes > whole.torch_processes:
+        return (
+            "missing-range",
+            f"only {NSYS} has this range, of {whole.nsys_processes} processes; {TORCH} records the"
+            " program's own process and none that it starts",
+        )
     return "missing-range", f"only {have} has this range; {lack} did not record it"
 
 

@@ -18,6 +18,7 @@ from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
 if TYPE_CHECKING:
     from harness.launch.rundir import Run
     from harness.report import Failure, Report, Request
+    from harness.trace import Warning_
 
 REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
 TORCH_TRACE = "torch_trace.json.gz"
@@ -42,6 +43,12 @@ def inputs(paths: list[str]) -> list[Input]:
 
 
 def _expand(given: str) -> list[str]:
+    from harness.readers.paths import check_path
+
+    try:
+        check_path(given)
+    except UnreadableReport:
+        return [given]  # reading it says so
     folder = Path(given)
     if not folder.is_dir() or is_run(folder):
         return [given]
@@ -87,9 +94,12 @@ def read(source: Input, request: Request) -> Report:
     """Load, attribute, summarise one input. Raises HarnessError."""
     from harness import readers
     from harness.launch.rundir import load_run
+    from harness.launch.torch_pass import unseen
     from harness.memory import keep_freed_memory
+    from harness.readers.paths import check_path
     from harness.report import build, unread
 
+    check_path(source.path)
     keep_freed_memory()
     folder = Path(source.path)
     run = load_run(folder) if (folder / "run.json").is_file() else None
@@ -102,8 +112,34 @@ def read(source: Input, request: Request) -> Report:
         other = None
         if trace.source.kind == "nsys" and (folder / TORCH_TRACE).is_file():
             other = readers.load(folder / TORCH_TRACE)
-        report = build(trace, request, name=source.name, other=other)
+        report = build(
+            trace,
+            request,
+            name=source.name,
+            other=other,
+            before_torch=unseen(run) if run else frozenset(),
+        )
+    if folder.is_dir() and request.view != "torch":
+        report = replace(report, warnings=(*_captures_note(folder), *report.warnings))
     return replace(report, run=run)
+
+
+def _captures_note(folder: Path) -> list[Warning_]:
+    """One capture of a folder is reported; where it has several, which, and how to see the rest."""
+    from harness import readers
+    from harness.trace import Warning_
+
+    found = readers.captures(folder)
+    if len(found) < 2:
+        return []
+    return [
+        Warning_(
+            "captures",
+            f"this run has {len(found)} captures; the first ({found[0].name}) is shown",
+            f"harness report {folder / found[1].name} shows the second, {folder}/*"
+            f"{''.join(found[0].suffixes[-1:])} all; harness compare takes all of them.",
+        )
+    ]
 
 
 def _within_memory(source: Input, request: Request) -> Report | None:
@@ -141,7 +177,7 @@ def _torch_report(source: Input, run: Run | None, request: Request) -> Report:
         )
     try:
         operators = json.loads(file.read_text())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableReport(f"{file}: not JSON: {error}") from error
     version = str(run.versions.get("torch") or "") if run else ""
     origin = Source(str(file), "torch", "torch.profiler", version)

@@ -17,11 +17,12 @@ from harness import summarise
 from harness.attribute import RULES
 from harness.errors import UsageProblem
 from harness.selection import Selection
+from harness.trace import Warning_
 
 if TYPE_CHECKING:
     from harness.attribute import Attribution, Ledger
     from harness.launch.rundir import Run
-    from harness.trace import Source, Trace, Warning_
+    from harness.trace import Source, Trace
 
 #: Views of one recording; ``torch`` and ``both`` need a run folder.
 VIEWS = (
@@ -133,8 +134,16 @@ def unread(request: Request) -> frozenset[str]:
     return frozenset({"context", "stream", "bytes", "graph_node", *_NAMES.values()} - used)
 
 
-def build(trace: Trace, request: Request, *, name: str, other: Trace | None = None) -> Report:
-    """The report of ``trace``; ``other`` is the torch pass's trace of the same run.
+def build(
+    trace: Trace,
+    request: Request,
+    *,
+    name: str,
+    other: Trace | None = None,
+    before_torch: frozenset[str] = frozenset(),
+) -> Report:
+    """The report of ``trace``; ``other`` is the torch pass's trace of the same run, which could
+    not see the ranges named ``before_torch``.
 
     Raises:
         UsageProblem: the view needs a run folder, or ``sort`` names no column.
@@ -144,10 +153,20 @@ def build(trace: Trace, request: Request, *, name: str, other: Trace | None = No
 
     attribution = _attributed(trace, request)
     sides = None
-    # Process ids and clocks of the two executions differ: nothing to select by in the other one.
-    alike = request.selection.time is None and not request.selection.pids
-    if other is not None and alike and (request.details or request.view == "both"):
-        sides = join(attribution, _attributed(other, request))
+    notes: list[Warning_] = []
+    if other is not None and (request.details or request.view == "both"):
+        apart = one_sided_filters(request.selection)
+        if apart and request.view == "both":
+            raise UsageProblem(
+                f"{', '.join(apart)} cannot select in both passes: {_APART}",
+                hint="Leave out --view both, or that filter.",
+            )
+        if apart:
+            without = f"no torch.profiler columns with {', '.join(apart)}: {_APART}"
+            notes.append(Warning_("torch-left-out", without))
+        else:
+            sides = join(attribution, _attributed(other, request), before_torch=before_torch)
+    notes += emptied(trace, attribution, request)
     rows, omitted = arrange(_rows(attribution, request, sides), request)
     details = request.details
     return Report(
@@ -157,7 +176,7 @@ def build(trace: Trace, request: Request, *, name: str, other: Trace | None = No
         policy=request.policy,
         rows=rows,
         ledger=attribution.ledger,
-        warnings=tuple(dict.fromkeys(attribution.warnings)),
+        warnings=tuple(dict.fromkeys([*notes, *attribution.warnings])),
         sort=request.sort,
         omitted=omitted,
         outside=outside_work(attribution, request.names) if details else (),
@@ -165,6 +184,29 @@ def build(trace: Trace, request: Request, *, name: str, other: Trace | None = No
         sides=sides,
         selection=request.selection,
     )
+
+
+_APART = "process ids, clocks and domains of the two executions have nothing in common"
+
+
+def one_sided_filters(selection: Selection) -> list[str]:
+    """The filters in use that mean nothing in the recording of another pass."""
+    used = {
+        "--filter-time": selection.time is not None,
+        "--pid": bool(selection.pids),
+        "--domain": bool(selection.domains),
+    }
+    return [option for option, given in used.items() if given]
+
+
+def emptied(trace: Trace, attribution: Attribution, request: Request) -> list[Warning_]:
+    """A warning that names the filter which left nothing, if one did."""
+    from harness.emptied import emptied_by, is_empty
+
+    if not request.selection or not is_empty(attribution):
+        return []
+    found = emptied_by(trace, request.policy, request.selection)
+    return [Warning_("nothing-selected", found.message, found.hint)] if found else []
 
 
 def _attributed(trace: Trace, request: Request) -> Attribution:

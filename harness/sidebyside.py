@@ -46,19 +46,23 @@ class Side:
     paths: Mapping[Path, Measures]
     kernels: int  # kernels recorded at all
     unlinked: int
+    processes: int = 1  # that have ranges
 
     @property
     def names(self) -> frozenset[str]:
         return frozenset(name for path in self.paths for name in path)
 
 
-def join(nsys: Attribution, torch: Attribution) -> pd.DataFrame:
+def join(
+    nsys: Attribution, torch: Attribution, *, before_torch: frozenset[str] = frozenset()
+) -> pd.DataFrame:
     """One row a path that either recording has: nsys's order, then torch's own.
 
+    ``before_torch`` names ranges that closed before the program imported torch.
     Counts are None where a recording lacks the path; ``ratio`` is torch over nsys; ``code`` and
     ``reason`` are empty where they agree.
     """
-    return compare(side(nsys), side(torch))
+    return compare(side(nsys), side(torch), before_torch=before_torch)
 
 
 def side(attribution: Attribution) -> Side:
@@ -114,6 +118,7 @@ def assemble(
         },
         kernels=int((ops["kind"] == "kernel").sum()),
         unlinked=int((ops["rule"] == "unlinked").sum()),
+        processes=max(int(instances["process"].nunique()), 1),
     )
 
 
@@ -156,7 +161,7 @@ def matched_path(path: Path, both: frozenset[str]) -> Path:
     return (*(name for name in path[:-1] if name in both), path[-1])
 
 
-def compare(nsys: Side, torch: Side) -> pd.DataFrame:
+def compare(nsys: Side, torch: Side, *, before_torch: frozenset[str] = frozenset()) -> pd.DataFrame:
     """The joined rows; see ``join``."""
     pairs = match(nsys, torch)
     whole = Whole(
@@ -165,6 +170,9 @@ def compare(nsys: Side, torch: Side) -> pd.DataFrame:
         nsys_unlinked=nsys.unlinked,
         torch_unlinked=torch.unlinked,
         scale=disagreement.common_scale((left, right) for _, left, right in pairs),
+        nsys_processes=nsys.processes,
+        torch_processes=torch.processes,
+        before_torch=before_torch,
     )
     rows = [_row(path, left, right, whole) for path, left, right in pairs]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, format_options, write
 from harness.errors import UsageProblem
 
@@ -18,7 +19,7 @@ from harness.errors import UsageProblem
 def _reports(function: click.decorators.FC) -> click.decorators.FC:
     return click.option(
         "--reports",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=GivenPath(file_okay=False, path_type=Path),
         default=Path("reports"),
         metavar="FOLDER",
         help="The folder with the runs. [reports]",
@@ -32,10 +33,11 @@ def command() -> None:
 
 @command.command("save")
 @click.argument("name")
-@click.argument("run", required=False, type=click.Path(path_type=Path))
+@click.argument("run", required=False, type=GivenPath(path_type=Path))
 @_reports
 def save(name: str, run: Path | None, reports: Path) -> int:
     """Call RUN (default: the newest complete run) NAME. A name that exists moves to RUN."""
+    from harness.comparison.inputs import recordings
     from harness.launch.rundir import list_runs, load_run, read_baselines, write_baselines
 
     if not re.fullmatch(r"[\w.+-]+", name):
@@ -51,6 +53,7 @@ def save(name: str, run: Path | None, reports: Path) -> int:
         raise UsageProblem(f"{folder}: not directly under {reports}", hint="Give --reports.")
     if not load_run(folder).complete:
         raise UsageProblem(f"{folder}: this run is incomplete")
+    recordings(folder)  # refuses a run in which nothing was recorded
     baselines = read_baselines(reports)
     write_baselines(reports, {**baselines, name: folder.name})
     click.echo(f"{name} -> {folder.name}")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.filters import filter_options, selection_from
+from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, say, terminal_style, write
 from harness.errors import HarnessError, UnreadableReport, UsageProblem
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from harness.comparison.gate import Outcome
     from harness.comparison.inputs import Named
     from harness.comparison.result import Comparison
+    from harness.comparison.sides import Side
     from harness.trace import Warning_
 
 
@@ -30,10 +32,12 @@ class Plan:
     base: Named
     news: tuple[Named, ...]
     notes: tuple[Warning_, ...] = ()
+    folder: str = ""  # of runs, where one was given
+    named: bool = False  # the baseline was
 
 
 @click.command("compare")
-@click.argument("paths", nargs=-1, metavar="BASE NEW | REPORTS")
+@click.argument("paths", nargs=-1, type=GivenPath(), metavar="BASE NEW | REPORTS")
 @click.option(
     "--baseline",
     metavar="NAME",
@@ -92,7 +96,7 @@ class Plan:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=GivenPath(dir_okay=False, path_type=Path),
     help="Write to FILE instead of stdout.",
 )
 @click.option(
@@ -130,7 +134,10 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         force=options["force"],
     )
     plan = make_plan(paths, options["baseline"], options["newest"])
-    comparisons = _compare_all(plan, asked, options["source"])
+    for note in plan.notes:
+        say(note.message, note.hint)
+    question = options["newest"] or limit is not None
+    comparisons = _compare_all(plan, asked, options["source"], question)
     outcome = gate.judge(comparisons[0], limit) if limit is not None else None
     format_ = choose_format(options["format_"], options["output"])
     text = _render(comparisons, format_, options["output"], options["top"], outcome)
@@ -153,10 +160,12 @@ def make_plan(paths: tuple[str, ...], baseline: str | None, newest: bool) -> Pla
         UnreadableReport: a folder with fewer than two runs.
     """
     from harness.comparison.inputs import Named
+    from harness.readers.paths import check_path
 
     for path in paths:
         if not Path(path).exists():
             raise HarnessError(f"{path}: no such file or folder", hint=_closest(path))
+        check_path(path)
     if len(paths) == 2 and baseline is None:
         if newest:
             raise UsageProblem("--newest belongs to a folder of runs")
@@ -205,29 +214,54 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool) -> Plan:
             hint="Record another one: harness run --nsys",
         )
     news = tuple(reversed(rest))
-    return Plan(base_run, news[:1] if newest else news, notes)
+    named = baseline is not None
+    return Plan(base_run, news[:1] if newest else news, notes, str(path), named)
 
 
-def _compare_all(plan: Plan, asked: Options, source: str) -> list[Comparison]:
-    """One comparison a new run. In a folder, an older run that cannot be compared is reported and
-    left out; the newest is the question, so its failure is the answer."""
+def _compare_all(plan: Plan, asked: Options, source: str, question: bool) -> list[Comparison]:
+    """One comparison a new run; with a ``question``, the first must be of the newest run.
+
+    In a folder, runs that cannot be read or compared are told and left out: also the oldest, where
+    nobody named the baseline, and the newest, where nobody asked about that one.
+    """
     from harness.comparison import inputs
     from harness.comparison.build import build
 
     if source == "auto":
         source = inputs.common_source([plan.base.path, *(new.path for new in plan.news)])
-    base = inputs.side(plan.base.path, asked, source=source, name=plan.base.name)
-    base = inputs.with_notes(base, plan.notes)
+    base, news = _readable_base(plan, asked, source)
     found: list[Comparison] = []
-    for new in plan.news:
+    failed: HarnessError | None = None
+    for new in news:
         try:
             side = inputs.side(new.path, asked, source=source, name=new.name)
             found.append(build(base, side, asked))
         except HarnessError as error:
-            if not found:
+            if not plan.folder or (question and not found):
                 raise
+            failed = failed or error
             say(f"{new.name} is left out: {error.message}", error.hint)
+    if not found and failed is not None:
+        what = f"{plan.folder}: no two runs in it can be compared"
+        raise UnreadableReport(what, hint=failed.hint)
     return found
+
+
+def _readable_base(plan: Plan, asked: Options, source: str) -> tuple[Side, tuple[Named, ...]]:
+    """The base and the runs to compare with it: without a named baseline, the oldest that can be
+    read."""
+    from harness.comparison import inputs
+
+    base, news = plan.base, plan.news
+    while True:
+        try:
+            side = inputs.side(base.path, asked, source=source, name=base.name)
+            return inputs.with_notes(side, plan.notes), news
+        except HarnessError as error:
+            if not plan.folder or plan.named or len(news) < 2:
+                raise
+            say(f"{base.name} is left out: {error.message}", error.hint)
+            base, news = news[-1], news[:-1]
 
 
 def _render(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, format_options, write
 from harness.errors import ExitCode, UnreadableReport, UsageProblem
 
@@ -23,7 +24,7 @@ SCHEMA = "harness.doctor/1"
 
 
 @click.command("doctor")
-@click.argument("report", required=False, type=click.Path(path_type=Path))
+@click.argument("report", required=False, type=GivenPath(path_type=Path))
 @click.option("--probe", is_flag=True, help="Record one range, and one kernel, and count.")
 @click.option("--strict", is_flag=True, help="Exit 1 on warnings too.")
 @click.option("--nsys-path", metavar="FILE", help="The nsys to check.")
@@ -78,16 +79,22 @@ def _check_report(path: Path) -> Groups:
     from harness.doctor import check_report
     from harness.launch.environment import looks_secret
     from harness.readers.inspect_report import report_facts
+    from harness.readers.paths import check_lfs, check_path
 
-    if not path.exists():
-        raise UnreadableReport(f"{path}: no such file or folder")
+    check_path(path)
     files = sorted(path.glob("*.sqlite")) if path.is_dir() else [path]
     if path.suffix == ".nsys-rep":
+        check_lfs(path)
         files = [path.with_suffix(".sqlite")]
         if not files[0].is_file():
             raise UnreadableReport(
                 f"{path}: not exported yet", hint=f"nsys export -t sqlite {path}, then doctor it."
             )
+    if path.name.lower().endswith((".json", ".json.gz")):
+        check_lfs(path)
+        raise UnreadableReport(
+            f"{path}: only nsys recordings can be checked", hint="harness report reads this one."
+        )
     if not files:
         raise UnreadableReport(
             f"{path}: no .sqlite in this folder: only nsys recordings can be checked"

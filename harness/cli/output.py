@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.cli.given import GivenPath
 from harness.errors import HarnessError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def format_options(function: click.decorators.FC) -> click.decorators.FC:
     function = click.option(
         "-o",
         "--output",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=GivenPath(dir_okay=False, path_type=Path),
         metavar="FILE",
         help="Write to FILE instead of stdout.",
     )(function)

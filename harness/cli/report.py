@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.filters import filter_options, selection_from
+from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, say, terminal_style, write
 from harness.errors import ExitCode, UsageProblem
 
@@ -45,7 +47,7 @@ class Asked:
 
 
 @click.command("report")
-@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.argument("paths", nargs=-1, type=GivenPath(), metavar="PATH...")
 @click.option(
     "--view",
     type=click.Choice(VIEWS),
@@ -81,7 +83,7 @@ class Asked:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=GivenPath(dir_okay=False, path_type=Path),
     help="Write to FILE instead of stdout.",
 )
 @click.option(
@@ -135,7 +137,7 @@ def command(paths: tuple[str, ...], explain: str | None, columns: bool, **option
     torch.profiler (.json, .json.gz); several make one table with a column `source`.
     """
     if columns or explain is not None:
-        return _explain(explain)
+        return _explain(explain, options["format_"], options["output"])
     if not paths:
         raise UsageProblem(
             "nothing to report", hint="Give a run folder (reports/NAME) or a report file."
@@ -150,17 +152,29 @@ def command(paths: tuple[str, ...], explain: str | None, columns: bool, **option
     return _report(paths, asked, _request(options, asked))
 
 
-def _explain(column: str | None) -> int:
+def _explain(column: str | None, style: str | None, output: Path | None) -> int:
+    """What one column means, or every one, in a format."""
     from harness import columns
+    from harness.render import plain_rows
 
-    if column is None:
-        write([columns.as_text()], None)
-        return 0
-    lines = [
-        f"{found.column} ({', '.join(found.views)}): {found.text.replace('`', '')}\n"
-        for found in columns.explain(column)
-    ]
-    write(lines, None)
+    meanings = columns.meanings() if column is None else columns.explain(column)
+    format_ = choose_format(style, output)
+    rows = [[m.column, ", ".join(m.views), m.text.replace("`", "")] for m in meanings]
+    if format_ == "json":
+        listed = [
+            {"column": c, "views": list(m.views), "text": t}
+            for m, (c, _, t) in zip(meanings, rows, strict=True)
+        ]
+        document = {"schema": "harness.columns/1", "columns": listed}
+        pieces = [json.dumps(document, indent=2, ensure_ascii=False) + "\n"]
+    elif format_ in ("csv", "markdown"):
+        render = plain_rows.as_csv if format_ == "csv" else plain_rows.as_markdown
+        pieces = [render(["column", "views", "text"], rows)]
+    elif column is None:
+        pieces = [columns.as_text()]
+    else:
+        pieces = [f"{name} ({views}): {text}\n" for name, views, text in rows]
+    write(pieces, output)
     return 0
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from harness.errors import HarnessError
+from harness.cli.given import GivenPath
 
 
 @click.command("share")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=GivenPath(path_type=Path))
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), metavar="FOLDER", help="[RUN-shared]"
+    "-o", "--output", type=GivenPath(path_type=Path), metavar="FOLDER", help="[RUN-shared]"
 )
 def command(run: Path, output: Path | None) -> int:
     """Write a copy of RUN (a run folder or a .sqlite) that can be handed on.
@@ -24,10 +24,9 @@ def command(run: Path, output: Path | None) -> int:
     nor are logs.
     """
     from harness.launch.share import share
+    from harness.readers.paths import check_path
 
-    if not run.exists():
-        raise HarnessError(f"{run}: no such file or folder")
-
+    check_path(run)
     stem = run.name if run.is_dir() else run.stem
     target = output if output is not None else run.absolute().with_name(f"{stem}-shared")
     shared = share(run, target)

@@ -6,6 +6,7 @@ The only module of this package that touches files, and only through the readers
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from harness.errors import UnreadableReport, UsageProblem
 from harness.trace import Trace, Warning_
 
 if TYPE_CHECKING:
+    from harness.attribute import Attribution
     from harness.launch.rundir import Run
 
 #: One recording, or several: the captures of one side.
@@ -154,8 +156,6 @@ def common_source(folders: Iterable[Path]) -> str:
 def _load(path: str | Path) -> Trace:
     from harness import readers
 
-    if not Path(path).exists():
-        raise UnreadableReport(f"{path}: no such file or folder")
     return readers.load(path)
 
 
@@ -165,12 +165,26 @@ def _reduce(trace: Trace, options: Options) -> Capture:
     if options.selection:
         from harness import select
 
+        whole = found.trace
         found = select.apply(found, options.selection)
+        _refuse_empty(whole, found, options)
     return capture(found, measure=options.measure, by=options.by)
 
 
+def _refuse_empty(whole: Trace, found: Attribution, options: Options) -> None:
+    """Raises UnreadableReport where a filter left nothing that could be compared."""
+    from harness.emptied import emptied_by, is_empty
+
+    if not is_empty(found):
+        return
+    emptied = emptied_by(whole, options.policy, options.selection)
+    if emptied is not None:
+        raise UnreadableReport(f"{whole.source.path}: {emptied.message}", hint=emptied.hint)
+
+
 def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
-    """What a folder of runs holds, oldest first, and notes about those left out (incomplete).
+    """What a folder of runs holds, oldest first, and notes about those left out: incomplete ones,
+    and those without a recording or a readable ``run.json``.
 
     A folder of loose recordings stands for one run each.
     """
@@ -185,11 +199,17 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
         if not (child / "run.json").is_file():
             found.append(("", child.name, Named(child.name, child)))
             continue
-        run = load_run(child)
-        if run.complete:
-            found.append((run.created, child.name, Named(child.name, child)))
-        else:
-            notes.append(Warning_("incomplete-run", f"{child.name} is incomplete: left out"))
+        try:
+            run = load_run(child)
+            if not run.complete:
+                notes.append(Warning_("incomplete-run", f"{child.name} is incomplete: left out"))
+                continue
+            recordings(child)
+        except UnreadableReport as error:
+            said = error.message.removeprefix(f"{child}: ").replace(f"{child}{os.sep}", "")
+            notes.append(Warning_("left-out", f"{child.name} is left out: {said}", error.hint))
+            continue
+        found.append((run.created, child.name, Named(child.name, child)))
     return [named for _, _, named in sorted(found, key=lambda item: item[:2])], tuple(notes)
 
 

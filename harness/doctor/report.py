@@ -97,9 +97,9 @@ def no_ranges(facts: ReportFacts) -> Finding | None:
             else "Did the program open a range?",
         )
     return Finding(
-        "no-ranges",
+        "no-nvtx",
         WARNING,
-        "no NVTX ranges were recorded",
+        "nothing of NVTX was recorded",
         "",
         "Trace NVTX (-t cuda,nvtx) and open ranges: harness.range, torch.cuda.nvtx, nvtx.",
     )

@@ -180,6 +180,7 @@ def test_baselines(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
         stored = {"schema": "harness.run/1", "name": name, "created": created, "complete": complete}
         (folder / "run.json").write_text(json.dumps(stored))
+        shutil.copy(DATA / "blocks.sqlite", folder / "report.sqlite")
     assert harness(tmp_path, "baseline", "save", "main").stdout == "main -> b\n"
     assert harness(tmp_path, "baseline", "save", "old", "reports/a").returncode == 0
     assert harness(tmp_path, "baseline", "save", "bad", "c").returncode == 2

@@ -192,3 +192,16 @@ def test_strangers_recordings(file: Path, report: Command) -> None:
     assert own + ledger["outside_ns"] + ledger["unlinked_ns"] == ledger["gpu_ns"]
     if not found["rows"]:
         assert "No range was recorded." in out
+
+
+@pytest.mark.parametrize("option", ["--pid=1", "--filter-time=0:1s", "--domain=x"])
+def test_torch_columns_left_out_by_a_filter_are_told(
+    run_folder: Path, report: Command, option: str
+) -> None:
+    code, out, _ = report(run_folder, option, "--format", "json")
+    assert code == 0
+    told = {w["code"]: w["message"] for w in json.loads(out)["warnings"]}
+    assert option.split("=")[0] in told["torch-left-out"]
+    code, out, err = report(run_folder, option, "--view", "both")
+    assert (code, out) == (2, "")
+    assert option.split("=")[0] in err

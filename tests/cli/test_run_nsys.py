@@ -228,3 +228,32 @@ def test_debians_missing_link_is_named_and_made_up_for(tmp_path: Path, nsys: nsi
     run = load_run(tmp_path / "r")
     assert run.passes[0].files == ["report.qdstrm"]
     assert json.loads((tmp_path / "r" / "run.json").read_text())["complete"] is True
+
+
+EARLY = """
+    import nvtx
+    with nvtx.annotate("closed-before"):
+        pass
+    with nvtx.annotate('open "über" \\\\ all'):
+        import torch
+        with nvtx.annotate("inner"):
+            torch.ones(1)
+"""
+
+
+@pytest.mark.nsys
+@pytest.mark.usefixtures("nsys")
+def test_both_passes_have_the_same_ranges_and_the_true_reason_where_not(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch")
+    name = program(tmp_path, EARLY)
+    done = harness(tmp_path, "run", "--nsys", "--no-plain", "-q", "-o", "r", "--", sys.executable,
+                   name)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    done = harness(tmp_path, "report", "r", "--view", "both", "--format", "json")
+    rows = {row["path"][-1]: row for row in json.loads(done.stdout)["rows"]}
+    for shared in ('open "über" \\ all', "inner"):
+        assert (rows[shared]["nsys_instances"], rows[shared]["torch_instances"]) == (1, 1)
+    assert rows["closed-before"]["code"] == "before-torch"
+    assert "imported torch" in rows["closed-before"]["reason"]

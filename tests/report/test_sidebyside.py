@@ -219,3 +219,15 @@ def test_mixed_policies_name_the_autograd_thread() -> None:
     row = table.loc[[("step", "backward")]].iloc[0]
     assert row["code"] == "autograd-thread"
     assert row["reason"].startswith("120 kernels of the autograd thread")
+
+
+def test_a_range_of_a_process_that_the_program_started() -> None:
+    from harness import disagreement
+
+    whole = disagreement.Whole(nsys_processes=3, torch_processes=1)
+    code, reason = disagreement.explain(disagreement.Measures(instances=1), None, whole, "worker")
+    assert code == "missing-range"
+    assert "of 3 processes" in reason
+    # The other way round, torch.profiler saw more: nothing to say about processes.
+    code, reason = disagreement.explain(None, disagreement.Measures(instances=1), whole, "worker")
+    assert "processes" not in reason
