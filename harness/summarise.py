@@ -152,7 +152,7 @@ def forward_paths(found: Attribution) -> pd.Categorical:
 def captured_paths(found: Attribution) -> pd.Categorical:
     """Path in which each op's CUDA graph node was captured: () where none is known."""
     trace = found.trace
-    thread, time, at = capture_points(trace)
+    thread, time, at = capture_points(trace, found.launch)
     codes = np.zeros(len(thread), np.int64)
     paths: list[tuple[str, ...]] = [()]
     if len(at) and bool((thread >= 0).any()):

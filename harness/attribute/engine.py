@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.attribute.arrays import Ints, Mask, Positions, numbered, together
+from harness.attribute.graph_warnings import graph_warnings
 from harness.attribute.ledger import Ledger
 from harness.attribute.link import link
 from harness.attribute.naming import CallerFinder, Labels, Nest, name_ranges
@@ -142,7 +143,11 @@ class Attribution:
     @cached_property
     def warnings(self) -> tuple[Warning_, ...]:
         """What the reader warned of, then what attribution found."""
-        found = list(self.trace.warnings) + list(self.notes)
+        found = [
+            *self.trace.warnings,
+            *graph_warnings(self.trace, self.rule == UNLINKED),
+            *self.notes,
+        ]
         if self.ledger.ambiguous_ops:
             names = _ambiguous_threads(self)
             found.append(

@@ -3,59 +3,171 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass
+
 import numpy as np
 
-from harness.attribute.arrays import Ints
+from harness.attribute.arrays import Ints, Mask, Positions
 from harness.trace import Trace
 
+#: CUPTI's node ids are the graph's number and, below it, the node's number in the graph.
+_GRAPH_BITS = 32
 
-def capture_points(trace: Trace) -> tuple[Ints, Ints, Ints]:
+
+def capture_points(trace: Trace, launch: Positions) -> tuple[Ints, Ints, Ints]:
     """Per GPU op (thread, time ns) at which its graph node was first made; thread -1 for none.
 
-    Third: the same ops' index into the unique nodes, for callers that want to name each once.
-    ``CUDA_GRAPH_NODE_EVENTS`` writes a clone twice, once without and once with its original.
+    ``launch`` is the row of each op's launch, -1 for none. Third: which ops belong to a node.
     """
-    node = trace.gpu_ops["graph_node"].to_numpy()
+    ops = trace.gpu_ops
+    node = ops["graph_node"].to_numpy()
     thread = np.full(len(node), -1)
     time = np.zeros(len(node), np.int64)
-    events = trace.graph_nodes
     at = np.flatnonzero(node >= 0)
-    if not len(at) or not len(events):
+    if not len(at) or not len(trace.graph_nodes):
         return thread, time, at
-    ids, (event_key, original_key, op_key) = _keys(trace, at)
-    origin = np.arange(len(ids))
-    made = np.full(len(ids), -1)
-    order = np.argsort(events["time"].to_numpy(), kind="stable")[::-1]
-    made[event_key[order]] = order  # the earliest event of each node is written last
-    clone = np.flatnonzero(original_key >= 0)
-    origin[event_key[clone]] = original_key[clone]
-    for _ in range(len(ids)):  # as many rounds as the longest chain of clones has links
-        further = origin[origin]
-        if bool((further == origin).all()):
-            break
-        if bool((origin[further] == np.arange(len(ids)))[further != origin].any()):
-            break  # a cycle: no true origin
-        origin = further
-    source = made[origin[op_key]]
+    process = ops["process"].to_numpy()[at]
+    when = ops["start"].to_numpy()[at].copy()
+    linked = launch[at] >= 0
+    when[linked] = trace.launches["start"].to_numpy()[launch[at[linked]]]
+    made = Creations.of(trace)
+    row = made.last(process, node[at], when)
+    flat = np.flatnonzero(row < 0)
+    row[flat] = made.flattened(process[flat], node[at[flat]])
+    row[_replaced(row, when, np.asarray(ops["name"].cat.codes, np.int64)[at])] = -1
+    source = np.append(made.origin(), -1)[row]
     known = source >= 0
-    thread[at[known]] = events["thread"].to_numpy()[source[known]]
-    time[at[known]] = events["time"].to_numpy()[source[known]]
+    thread[at[known]] = made.thread[source[known]]
+    time[at[known]] = made.time[source[known]]
     return thread, time, at
 
 
-def _keys(trace: Trace, at: Ints) -> tuple[Ints, tuple[Ints, Ints, Ints]]:
-    """Number (process, node) pairs: (all ids, (of events, of their originals, of ops))."""
-    events = trace.graph_nodes
-    process = events["process"].to_numpy()
-    pairs = np.concatenate(
-        [
-            np.stack([process, events["node"].to_numpy()], axis=1),
-            np.stack([process, events["original"].to_numpy()], axis=1),
-            np.stack([trace.gpu_ops[c].to_numpy()[at] for c in ("process", "graph_node")], axis=1),
+@dataclass(frozen=True)
+class Creations:
+    """Each time a graph node was made, in the order of ``process``, ``node`` and ``time``."""
+
+    process: Ints
+    node: Ints
+    original: Ints  # the node it is a clone of, -1: made by a capture or by hand
+    thread: Ints
+    time: Ints
+
+    @classmethod
+    def of(cls, trace: Trace) -> Creations:
+        """nsys writes a clone twice, first without and then with its original: one creation."""
+        events = trace.graph_nodes
+        process, node, original, thread, time = (
+            events[c].to_numpy() for c in ("process", "node", "original", "thread", "time")
+        )
+        order = np.lexsort((original, time, node, process))
+        process, node, original = process[order], node[order], original[order]
+        thread, time = thread[order], time[order].copy()
+        twice = np.flatnonzero(
+            (process[1:] == process[:-1])
+            & (node[1:] == node[:-1])
+            & (original[:-1] < 0)
+            & (original[1:] >= 0)
+        )
+        time[twice + 1] = time[twice]
+        keep = np.ones(len(order), dtype=bool)
+        keep[twice] = False
+        return cls(process[keep], node[keep], original[keep], thread[keep], time[keep])
+
+    def last(self, process: Ints, node: Ints, when: Ints) -> Ints:
+        """Row of the last creation of each node at or before ``when``; if all are later, of the
+        first; -1 if there is none. Ids may be used again once a graph is destroyed."""
+        pairs = np.concatenate(
+            [np.stack([self.process, self.node], axis=1), np.stack([process, node], axis=1)]
+        )
+        _, key = np.unique(pairs, axis=0, return_inverse=True)
+        key = key.reshape(-1)
+        own, wanted = key[: len(self.node)], key[len(self.node) :]
+        first = np.searchsorted(own, wanted, "left")
+        final = np.searchsorted(own, wanted, "right") - 1
+        times = np.unique(np.concatenate([self.time, when]))
+        rank = own * (len(times) + 1) + np.searchsorted(times, self.time)
+        sought = wanted * (len(times) + 1) + np.searchsorted(times, when)
+        row = np.clip(np.searchsorted(rank, sought, "right") - 1, first, np.maximum(first, final))
+        return np.where(final >= first, row, -1)
+
+    def origin(self) -> Ints:
+        """For each creation that of the node at the end of its chain of clones; -1: not recorded,
+        or none (a cycle)."""
+        clone = np.flatnonzero(self.original >= 0)
+        before = np.arange(len(self.node) + 1)  # the last entry stands for "not recorded"
+        before[clone] = self.last(self.process[clone], self.original[clone], self.time[clone])
+        before[before < 0] = len(self.node)
+        for _ in range(len(self.node).bit_length()):  # doubles the distance each round
+            before = before[before]
+        made = np.append(self.original < 0, False)[before]
+        return np.where(made, before, -1)[:-1]
+
+    def flattened(self, process: Ints, node: Ints) -> Ints:
+        """Rows of nodes that CUDA numbers anew when it instantiates a graph; -1 for all others.
+
+        An instantiated graph of n nodes carries those of its child graphs and conditional bodies
+        itself, as nodes n, n + 1, ... No event says so; it is how kernels of nested graphs and of
+        while nodes are numbered by CUDA 13.0, nsys 2025.3 (tests/data/recorded/graph-nested-node,
+        graph-conditional-node). Child graphs are cloned each with a number of its own.
+        """
+        out = np.full(len(node), -1)
+        cloned = np.flatnonzero(self.original >= 0)
+        for p in np.unique(process[np.isin(process, self.process[cloned])]):
+            mine = cloned[self.process[cloned] == p]
+            graphs = _graphs_of(self.node[mine], mine)
+            wanted = np.flatnonzero(process == p)
+            number = node[wanted] >> _GRAPH_BITS
+            for graph in np.unique(number[np.isin(number, list(graphs))]):
+                same = wanted[number == graph]
+                within = self._within(graphs, int(graph))
+                place = (node[same] & ((1 << _GRAPH_BITS) - 1)) - len(graphs[int(graph)])
+                fits = (place >= 0) & (place < len(within))
+                out[same[fits]] = within[place[fits]]
+        return out
+
+    def _within(self, graphs: dict[int, Ints], graph: int) -> Ints:
+        """Creations in the graphs nested in ``graph``; -1 where their order is not certain."""
+        # A child graph is cloned whole before the node that holds it, and numbered after its own.
+        end = {g: int(self.time[rows].max()) for g, rows in graphs.items()}
+        thread = self.thread[graphs[graph][0]]
+        inner = [
+            g
+            for g, rows in graphs.items()
+            if g > graph and end[g] < end[graph] and self.thread[rows[0]] == thread
         ]
-    )
-    ids, inverse = np.unique(pairs, axis=0, return_inverse=True)
-    inverse = inverse.reshape(-1)
-    count = len(events)
-    original = np.where(pairs[count : 2 * count, 1] >= 0, inverse[count : 2 * count], -1)
-    return ids, (inverse[:count], original, inverse[2 * count :])
+        depth = {graph: 0}
+        for g in inner:
+            around = max(h for h in depth if h < g and end[h] > end[g])
+            depth[g] = depth[around] + 1
+        # Deep first or broad first: no recording tells which, where they differ.
+        orders = [inner, sorted(inner, key=lambda g: (depth[g], g))]
+        deep, broad = (
+            np.array([row for g in order for row in graphs[g]], dtype=np.int64) for order in orders
+        )
+        return np.where(deep == broad, deep, -1)
+
+
+def _graphs_of(node: Ints, row: Ints) -> dict[int, Ints]:
+    """Graph number -> rows of its nodes in order, by ascending number. A number that was used
+    twice, or a graph of which not all nodes are there, is left out."""
+    out: dict[int, Ints] = {}
+    number = node >> _GRAPH_BITS
+    bounds = np.append(np.flatnonzero(np.diff(number, prepend=-1)), len(node))
+    for a, b in itertools.pairwise(bounds):
+        place = node[a:b] & ((1 << _GRAPH_BITS) - 1)
+        if bool((place == np.arange(b - a)).all()):
+            out[int(number[a])] = row[a:b]
+    return out
+
+
+def _replaced(row: Ints, when: Ints, name: Ints) -> Mask:
+    """Ops whose node ran another kernel at first: an update put this one there, and where that was
+    captured is not recorded."""
+    order = np.lexsort((when, row))
+    ordered = row[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=-2))
+    first = np.repeat(name[order][starts], np.diff(np.append(starts, len(order))))
+    out = np.zeros(len(row), dtype=bool)
+    out[order] = (name[order] != first) & (ordered >= 0)
+    return out

@@ -15,6 +15,8 @@ from harness.attribute import Attribution
 
 RECORDED = Path(__file__).parent.parent / "data" / "recorded"
 NAMES = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+#: Recorded by torch.profiler as well (the C++ programs are not).
+BOTH = [name for name in NAMES if (RECORDED / name / "torch_trace.json.gz").exists()]
 POLICIES = ("thread", "autograd", "process")
 GPU_TABLES = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")
 

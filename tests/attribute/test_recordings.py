@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from recordings import (
+    BOTH,
     NAMES,
     POLICIES,
     by_path,
@@ -42,7 +43,7 @@ def test_ledger_equals_the_sum_over_the_tables(name: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BOTH)
 def test_ledger_of_the_torch_trace_balances(name: str, policy: str) -> None:
     one = torch_found(name, policy)
     own = int(summarise.ranges(one)["self_gpu_ns"].sum())

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
-from recordings import NAMES, RECORDED
+from recordings import BOTH, RECORDED
 
 from harness.cli.report import command
 
@@ -24,7 +24,7 @@ def both(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BOTH)
 def test_every_difference_in_kernels_has_a_reason(name: str) -> None:
     rows = both(name)
     assert rows
