@@ -16,7 +16,7 @@ from harness import measures
 from harness.attribute.arrays import Ints, numbered
 from harness.attribute.engine import RULES, Attribution
 from harness.attribute.forward import forward_nodes
-from harness.attribute.graphs import capture_points
+from harness.attribute.graphs import as_if_launched, capture_points
 from harness.measures import (
     Ops,
     Rows,
@@ -150,17 +150,17 @@ def forward_paths(found: Attribution) -> pd.Categorical:
 
 
 def captured_paths(found: Attribution) -> pd.Categorical:
-    """Path in which each op's CUDA graph node was captured: () where none is known."""
-    trace = found.trace
-    thread, time, at = capture_points(trace, found.launch)
-    codes = np.zeros(len(thread), np.int64)
+    """Path in which each op's CUDA graph node was captured: () where none is known.
+
+    It is the path that a launch at that moment, on that thread, would have had.
+    """
+    points = capture_points(found.trace, found.launch)
     paths: list[tuple[str, ...]] = [()]
-    if len(at) and bool((thread >= 0).any()):
-        located = found.nest.forest.locate(thread, time, time)
-        leaf = located.leaf
-        nodes = np.where(leaf >= 0, found.nest.path[leaf] if len(found.nest.path) else -1, -1)
-        used, inverse = numbered(nodes)
-        paths, codes = path_tuples(found, used), inverse
+    codes = np.zeros(len(points.of_op), np.int64)
+    if len(points.thread):
+        there = op_paths(as_if_launched(found, points))
+        paths += list(there.categories)
+        codes = np.append(there.codes.astype(np.int64) + 1, 0)[points.of_op]
     return _tuple_categorical(codes, paths)
 
 

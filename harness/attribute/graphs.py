@@ -4,29 +4,47 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
-from harness.attribute.arrays import Ints, Mask, Positions
-from harness.trace import Trace
+from harness.attribute.arrays import Ints, Mask, Positions, numbered
+from harness.attribute.engine import Attribution, attribute
+from harness.trace import (
+    GPU_OP_COLUMNS,
+    GRAPH_NODE_COLUMNS,
+    LAUNCH_COLUMNS,
+    Trace,
+    empty_frame,
+    frame,
+)
 
 #: CUPTI's node ids are the graph's number and, below it, the node's number in the graph.
 _GRAPH_BITS = 32
 
 
-def capture_points(trace: Trace, launch: Positions) -> tuple[Ints, Ints, Ints]:
-    """Per GPU op (thread, time ns) at which its graph node was first made; thread -1 for none.
+@dataclass(frozen=True)
+class CapturePoints:
+    """Where and when graph nodes were first made; ``of_op`` is -1 where that is not known."""
 
-    ``launch`` is the row of each op's launch, -1 for none. Third: which ops belong to a node.
+    of_op: Ints
+    thread: Ints
+    time: Ints
+
+
+def capture_points(trace: Trace, launch: Positions) -> CapturePoints:
+    """The points at which the nodes of the GPU ops were captured, each once.
+
+    ``launch`` is the row of each op's launch, -1 for none.
     """
     ops = trace.gpu_ops
     node = ops["graph_node"].to_numpy()
-    thread = np.full(len(node), -1)
-    time = np.zeros(len(node), np.int64)
+    of_op = np.full(len(node), -1)
     at = np.flatnonzero(node >= 0)
+    none = np.empty(0, np.int64)
     if not len(at) or not len(trace.graph_nodes):
-        return thread, time, at
+        return CapturePoints(of_op, none, none)
     process = ops["process"].to_numpy()[at]
     when = ops["start"].to_numpy()[at].copy()
     linked = launch[at] >= 0
@@ -38,9 +56,27 @@ def capture_points(trace: Trace, launch: Positions) -> tuple[Ints, Ints, Ints]:
     row[_replaced(row, when, np.asarray(ops["name"].cat.codes, np.int64)[at])] = -1
     source = np.append(made.origin(), -1)[row]
     known = source >= 0
-    thread[at[known]] = made.thread[source[known]]
-    time[at[known]] = made.time[source[known]]
-    return thread, time, at
+    used, of_op[at[known]] = numbered(source[known])
+    return CapturePoints(of_op, made.thread[used], made.time[used])
+
+
+def as_if_launched(found: Attribution, points: CapturePoints) -> Attribution:
+    """Attribution of one op at each point, instead of those of the recording."""
+    number, threads = np.arange(len(points.thread)), found.trace.threads
+    unnamed = pd.Categorical.from_codes(np.zeros(len(number), np.int8), categories=pd.Index([""]))
+    at = {"start": points.time, "end": points.time, "correlation": number, "name": unnamed}
+    launches = frame(LAUNCH_COLUMNS, {"thread": points.thread, **at})
+    none = dict.fromkeys(GPU_OP_COLUMNS, np.full(len(number), -1))
+    process = threads["process"].to_numpy()[points.thread]
+    labels = dict.fromkeys(("kind", "demangled", "mangled"), unnamed)
+    ops = frame(GPU_OP_COLUMNS, none | at | labels | {"process": process})
+    trace = replace(
+        found.trace,
+        launches=launches,
+        gpu_ops=ops,
+        graph_nodes=empty_frame(GRAPH_NODE_COLUMNS),
+    )
+    return attribute(trace, found.policy)
 
 
 @dataclass(frozen=True)
