@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from harness import summarise
@@ -18,6 +19,8 @@ from harness.errors import UsageProblem
 from harness.measures import path_rows
 from harness.selection import Selection
 from harness.trace import Warning_
+
+Floats = npt.NDArray[np.float64]
 
 #: A path has settled when its GPU and CPU times stay within this share, or this many robust
 #: deviations, above the median of its later half.
@@ -34,6 +37,7 @@ def apply(found: Attribution, selection: Selection) -> Attribution:
     """
     if selection.domains:
         found = _only_domains(found, selection.domains)
+    whole = found
     if selection.pids:
         found = _only_processes(found, selection.pids)
     if selection.time is not None:
@@ -46,7 +50,7 @@ def apply(found: Attribution, selection: Selection) -> Attribution:
     if selection.range is not None:
         found = _only_ranges(found, selection.range)
     if selection.skip or selection.steady:
-        found = _without_warm_up(found, selection)
+        found = _without_warm_up(found, whole, selection)
     return found
 
 
@@ -163,9 +167,12 @@ def _by_level(level: Ints | Positions) -> list[Ints]:
     return [order[a:b] for a, b in itertools.pairwise(bounds)]
 
 
-def _without_warm_up(found: Attribution, selection: Selection) -> Attribution:
-    """Leaves out the first instances of each path, all nested in them and all they launched."""
-    table = summarise.instance_table(found)
+def _without_warm_up(found: Attribution, whole: Attribution, selection: Selection) -> Attribution:
+    """Leaves out the first instances of each path, all nested in them and all they launched.
+
+    Which those are depends on the ``whole`` recording, not on what else was selected.
+    """
+    table = summarise.instance_table(whole)
     group, rank = _rank_in_path(found, table)
     first = np.full(int(group.max(initial=-1)) + 1, selection.skip)
     if selection.steady:
@@ -180,11 +187,8 @@ def _without_warm_up(found: Attribution, selection: Selection) -> Attribution:
         settled = int((first > selection.skip).sum())
         also = f"{what} and those" if selection.skip else "instances"
         what = f"{also} before each path settles ({settled} of {len(first)} paths had a warm-up)"
-    whole = len(dropped) if found.keep_range is None else int(found.keep_range.sum())
-    left = whole - int(
-        (~dropped if found.keep_range is None else found.keep_range & ~dropped).sum()
-    )
-    what += f", {left} of {whole} ranges"
+    shown = np.ones(len(dropped), dtype=bool) if found.keep_range is None else found.keep_range
+    what += f", {int((shown & dropped).sum())} of {int(shown.sum())} ranges"
     return _keep(found, keep_op, ~dropped, what, left_out=True)
 
 
@@ -204,21 +208,27 @@ def _settled(table: pd.DataFrame, group: Ints) -> Ints:
     out = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
     order = np.lexsort((table["start_ns"].to_numpy(), group))
     bounds = np.append(np.flatnonzero(is_new(group[order])), len(order)) if len(order) else [0]
+    closed = ~table["open"].to_numpy()
+    measured = [table[name].to_numpy().astype(float) for name in ("total_gpu_ns", "cpu_ns")]
     for at in range(len(out)):  # a round a path, not a range
         rows = order[bounds[at] : bounds[at + 1]]
-        if len(rows) < 4:
-            continue
-        high = np.zeros(len(rows), dtype=bool)
-        for column in ("total_gpu_ns", "cpu_ns"):
-            values = table[column].to_numpy()[rows].astype(float)
-            later = values[len(values) // 2 :]
-            middle = np.median(later)
-            spread = 1.4826 * np.median(np.abs(later - middle))
-            bound = middle + max(_SETTLED_SHARE * middle, _SETTLED_DEVIATIONS * spread)
-            high |= values > bound
-        leading = np.flatnonzero(~high)
-        out[at] = min(int(leading[0]) if len(leading) else 0, len(rows) // 2)
+        out[at] = _leading(closed[rows], [values[rows] for values in measured])
     return out
+
+
+def _leading(closed: Mask, times: list[Floats]) -> int:
+    """Instances before the first that is like the later half; open ones have no times."""
+    half = len(closed) // 2
+    if len(closed) < 4 or not closed[half:].any():
+        return 0
+    quiet = closed.copy()
+    for values in times:
+        later = values[half:][closed[half:]]
+        middle = np.median(later)
+        spread = 1.4826 * np.median(np.abs(later - middle))
+        quiet &= values <= middle + max(_SETTLED_SHARE * middle, _SETTLED_DEVIATIONS * spread)
+    first = np.flatnonzero(quiet)
+    return min(int(first[0]) if len(first) else 0, half)
 
 
 def _inside(found: Attribution, dropped: Mask) -> Mask:

@@ -95,6 +95,39 @@ def programs(draw: st.DrawFn) -> Program:
     return Program(threads, ranges, launches, ops)
 
 
+@st.composite
+def loops(draw: st.DrawFn) -> Program:
+    """A few threads that do the same again and again: slow at first or now and then, with an inner
+    range, a last step that may be open, and backward on an autograd thread."""
+    threads = [Thread(0, 0, False), Thread(0, 1, draw(st.booleans()))]
+    ranges: list[Range] = []
+    launches: list[Launch] = []
+    ops: list[Op] = []
+    for thread in range(draw(st.integers(1, 2))):
+        now = draw(st.integers(0, 3))
+        steps = draw(st.integers(3, 9))
+        for step in range(steps):
+            length = draw(st.sampled_from([20, 20, 20, 22, 23, 24, 60]))
+            style = draw(st.sampled_from(["push_pop"] * 9 + ["start_end"]))
+            is_open = step in (0, steps - 1) and draw(st.booleans())
+            ranges.append(Range(0, thread, now, now + length, "a", "", style, is_open))
+            if draw(st.sampled_from([True, True, False])):
+                inner = now + draw(st.integers(0, 4))
+                end = draw(st.integers(inner, now + length))
+                ranges.append(Range(0, thread, inner, end, "b", "lib", "push_pop", False))
+            for _ in range(draw(st.integers(0, 2))):
+                at = now + draw(st.integers(0, length))
+                row = len(ops)
+                worker = draw(st.sampled_from([thread, thread, 1]))
+                launches.append(Launch(row, worker, at, at + draw(st.integers(0, 1)), row))
+                begun = at + draw(st.integers(0, 3))
+                took = draw(st.sampled_from([5, 5, 5, 6, 20]))
+                device, name = draw(st.integers(0, 1)), draw(st.sampled_from(["k1", "k2"]))
+                ops.append(Op(row, "kernel", begun, begun + took, 0, row, device, name))
+            now += length + draw(st.integers(0, 2))
+    return Program(threads, [replace(r, row=row) for row, r in enumerate(ranges)], launches, ops)
+
+
 def as_trace(program: Program) -> Trace:
     """The program as the frames a reader would yield."""
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from reference import Launch, Op, Outcome, Program, Range, Reference, contains
@@ -21,24 +23,36 @@ class Selected:
         self.wanted = Reference(program, policy)
         self.ops = {op.row for op in program.ops}
         self.ranges = {r.row for r in program.ranges}
+        #: What each part of the selection hid: ops and their time.
+        self.hidden: list[tuple[int, int]] = []
         if selection.domains:
-            self.only_domains(program, policy)
+            self.step(lambda: self.only_domains(program, policy))
         if selection.pids:
-            self.only_processes()
+            self.step(self.only_processes)
         if selection.time is not None:
-            self.only_time(*selection.time)
+            low, high = selection.time
+            self.step(lambda: self.only_time(low, high))
         if selection.devices:
-            self.ops -= {op.row for op in program.ops if op.device not in selection.devices}
-        if selection.kernel is not None:
-            self.ops -= {
-                op.row
-                for op in program.ops
-                if op.kind != "kernel" or not re.search(selection.kernel, op.name)
-            }
-        if selection.range is not None:
-            self.only_ranges(selection.range)
-        if selection.skip:
-            self.skip(selection.skip)
+            self.step(lambda: self.keep(lambda op: op.device in selection.devices))
+        if (kernel := selection.kernel) is not None:
+            self.step(
+                lambda: self.keep(
+                    lambda op: op.kind == "kernel" and re.search(kernel, op.name) is not None
+                )
+            )
+        if (name := selection.range) is not None:
+            self.step(lambda: self.only_ranges(name))
+        if selection.skip or selection.steady:
+            self.step(lambda: self.warm_up(selection.skip))
+
+    def step(self, part: Callable[[], None]) -> None:
+        before = set(self.ops)
+        part()
+        gone = [op for op in self.program.ops if op.row in before - self.ops]
+        self.hidden.append((len(gone), sum(op.end - op.start for op in gone)))
+
+    def keep(self, wanted: Callable[[Op], bool]) -> None:
+        self.ops -= {op.row for op in self.program.ops if not wanted(op)}
 
     def pairs(self) -> list[tuple[Op, Outcome]]:
         return list(zip(self.program.ops, self.wanted.outcomes, strict=True))
@@ -122,14 +136,15 @@ class Selected:
                 out += self.wanted.open_on(caller, "push_pop", one.start, one.end)
         return out
 
-    def skip(self, number: int) -> None:
+    def warm_up(self, number: int) -> None:
         groups: dict[Any, list[Range]] = defaultdict(list)
         for r in self.program.ranges:
             groups[self.wanted.path_key(r)].append(r)
         first: set[int] = set()
         for members in groups.values():
             members.sort(key=lambda r: (r.start, r.row))
-            first |= {r.row for r in members[:number]}
+            early = max(number, self.unsettled(members) if self.selection.steady else 0)
+            first |= {r.row for r in members[:early]}
         gone = {
             r.row
             for r in self.program.ranges
@@ -141,6 +156,30 @@ class Selected:
             last = [] if chain or outcome.self_range is None else [outcome.self_range]
             if any(r.row in gone for r in chain + last):
                 self.ops.discard(op.row)
+
+    def unsettled(self, members: list[Range]) -> int:
+        """How many instances come before the first that is like the later half, in both times.
+        Open ones have no times. What other selections hid counts too."""
+        half = len(members) // 2
+        closed = [place for place, r in enumerate(members) if not r.open]
+        if len(members) < 4 or not [place for place in closed if place >= half]:
+            return 0
+        quiet = set(closed)
+        for times in ([self.gpu_ns(r) for r in members], [r.end - r.start for r in members]):
+            later = [times[place] for place in closed if place >= half]
+            middle = median(later)
+            deviation = 1.4826 * median([abs(ns - middle) for ns in later])
+            bound = middle + max(0.1 * middle, 5 * deviation)
+            quiet -= {place for place, ns in enumerate(times) if ns > bound}
+        return min(min(quiet, default=0), half)
+
+    def gpu_ns(self, r: Range) -> int:
+        """Of everything the range claims in the whole recording."""
+        return sum(
+            op.end - op.start
+            for op, outcome in self.pairs()
+            if r.row in {q.row for q in outcome.claimed_by}
+        )
 
     def self_ns(self) -> dict[Any, int]:
         """(pid, path names, domain, style) -> self time of the ops kept."""
