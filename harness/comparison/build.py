@@ -39,6 +39,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
     Raises:
         UnreadableReport: no range with any time in it on either side.
     """
+    base, new = _without_copies(base), _without_copies(new)
     keys = list(dict.fromkeys([*base.keys(), *new.keys()]))
     pairs = {key: pair for key in keys if (pair := samples(base, new, key)) is not None}
     tested = [key for key, (a, b) in pairs.items() if a.median > 0 and b.median > 0]
@@ -65,6 +66,27 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         selection=options.selection,
         warnings=_warnings(base, new, kept, known, len(keys) - len(kept), options),
     )
+
+
+def _without_copies(side: Side) -> Side:
+    """The side, each recording once: a copy says nothing of the next process, and three of one
+    recording would make any difference look certain."""
+    seen: set[str] = set()
+    kept = []
+    for capture in side.captures:
+        if capture.fingerprint not in seen:
+            kept.append(capture)
+        if capture.fingerprint:
+            seen.add(capture.fingerprint)
+    copies = len(side.captures) - len(kept)
+    if not copies:
+        return side
+    note = Warning_(
+        "copied-captures",
+        f"{side.name}: {copies} of {len(side.captures)} captures are copies of another one and do"
+        " not count",
+    )
+    return replace(side, captures=tuple(kept), notes=(*side.notes, note))
 
 
 def _row(
@@ -172,12 +194,17 @@ def _side_dict(side: Side) -> dict[str, object]:
 
 def _nothing(base: Side, new: Side, options: Options) -> str:
     where = f"{base.path} and {new.path}"
+    if options.by == "kernels":
+        return f"{where}: no kernel under a range in either, so nothing to compare"
     if not base.keys() and not new.keys():
         return f"{where}: no closed NVTX range in either, so nothing to compare"
-    return f"{where}: no range of either has any {options.measure.upper()} time, nothing to compare"
+    what = options.measure.upper()
+    return f"{where}: no range of either has any {what} time, nothing to compare"
 
 
 def _nothing_hint(base: Side, new: Side, options: Options) -> str:
+    if options.by == "kernels":
+        return "Kernels of a CUDA graph recorded as a whole are not known: --graphs node has them."
     if options.measure == "gpu" and (base.keys() or new.keys()):
         return "Without GPU work (a run on the CPU), --measure cpu compares the ranges' own time."
     return "Record with NVTX ranges: harness.range, torch.cuda.nvtx or the nvtx package."
@@ -191,9 +218,10 @@ def _warnings(
     empty: int,
     options: Options,
 ) -> tuple[Warning_, ...]:
-    found: list[Warning_] = [*base.notes, *new.notes]
-    if any(row.unit == "instance" for row in rows):
-        found.append(_single_captures(base, new))
+    found: list[Warning_] = [*base.notes, *new.notes, *_on_both_sides(base, new)]
+    single = [row for row in rows if row.unit == "instance"]
+    if single:
+        found.append(_single_captures(base, new, len(single)))
     if options.force and any(fact.blocks for fact in known):
         names = ", ".join(f"{f.name} ({f.base} → {f.new})" for f in known if f.blocks)
         found.append(Warning_("forced", f"compared although these differ: {names}"))
@@ -207,7 +235,9 @@ def _warnings(
         )
     if empty:
         work = "GPU work" if options.measure == "gpu" else "time"
-        found.append(Warning_("empty-ranges", f"{empty} ranges without {work} are not shown"))
+        some = "1 range" if empty == 1 else f"{empty} ranges"
+        are = "is" if empty == 1 else "are"
+        found.append(Warning_("empty-ranges", f"{some} without {work} {are} not shown"))
     drift = _common_drift(rows)
     if drift:
         found.append(drift)
@@ -216,11 +246,28 @@ def _warnings(
     return tuple(dict.fromkeys(found))
 
 
-def _single_captures(base: Side, new: Side) -> Warning_:
-    counts = f"{len(base.captures)} and {len(new.captures)}"
+def _on_both_sides(base: Side, new: Side) -> list[Warning_]:
+    shared = {c.fingerprint for c in base.captures} & {c.fingerprint for c in new.captures} - {""}
+    if not shared:
+        return []
+    what = "1 recording is" if len(shared) == 1 else f"{len(shared)} recordings are"
+    return [
+        Warning_(
+            "same-recording",
+            f"{what} on both sides: a comparison with itself finds no change",
+            "Check that the paths are those of two runs.",
+        )
+    ]
+
+
+def _single_captures(base: Side, new: Side, ranges: int) -> Warning_:
+    counts = f"{len(base.captures)} and {len(new.captures)} captures"
+    if min(len(base.captures), len(new.captures)) >= CAPTURES_AS_UNIT:
+        some = "1 range is" if ranges == 1 else f"{ranges} ranges are"
+        counts += f", but {some} in fewer than {CAPTURES_AS_UNIT} of a side's"
     return Warning_(
         "between-run-drift",
-        f"{counts} captures: the instances serve as the sample, so drift from one run to the next"
+        f"{counts}: the instances serve as the sample, so drift from one run to the next"
         " is not in the intervals",
         f"Record {CAPTURES_AS_UNIT} or more captures a side: harness run --nsys --repeat"
         f" {CAPTURES_AS_UNIT}",

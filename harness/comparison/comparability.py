@@ -25,6 +25,16 @@ EXPECTED = ("GPU", "GPU UUID", "driver", "CUDA", "torch")
 #: A value that captures of one side do not share.
 MIXED = "differs between captures"
 
+#: Warnings of a recording that lacks GPU work it should have: its times are too low.
+_LOSSES = (
+    "few-kernels",
+    "process-without-ops",
+    "two-profilers",
+    "no-kernels",
+    "no-launches",
+)
+_LOST_SOME = "not all"
+
 #: Bits of nvidia-smi's clocks_throttle_reasons that slow work down; the rest (idle, an
 #: application's own setting) do not.
 _SLOWED = {0x04: "power cap", 0x28: "hardware or heat", 0x40: "heat", 0x80: "power brake"}
@@ -41,8 +51,9 @@ def facts(base: Side, new: Side, policy: str, measure: str = "gpu") -> tuple[Fac
     for name in dict.fromkeys([*a, *b]):
         old, now = a.get(name, ""), b.get(name, "")
         close = name in _TOLERANCES and _close(old, now, _TOLERANCES[name])
-        blocks = bool(old and now) and (old != now or MIXED in (old, now)) and not close
-        if name in _CPU_ONLY and measure == "gpu":
+        bad = any(MIXED in value or value.startswith(_LOST_SOME) for value in (old, now))
+        blocks = bool(old and now) and (old != now or bad) and not close
+        if name in (_CPU_ONLY if measure == "gpu" else _GPU_ONLY):
             blocks = False
         found.append(Fact(name, old, now, blocks, close))
     found.append(Fact("policy", policy, policy))
@@ -56,8 +67,12 @@ def _collect(side: Side) -> dict[str, str]:
     sources = [capture.source for capture in side.captures]
     out = {
         "recorded by": _one(source.kind for source in sources),
+        "GPU ops recorded": _losses(side),
+        "graph launches": _graph_launches(side),
+        "exit code": _exit_codes(run, {source.kind for source in sources}),
         "GPU": ", ".join(_text(gpu.get("name")) for gpu in gpus),
         "GPU UUID": ", ".join(_uuid(gpu.get("uuid")) for gpu in gpus if gpu.get("uuid")),
+        "GPU at work": _at_work(side) if run.get("gpu") else "",
         "driver": _text(gpus[0].get("driver")) if gpus else _recorded(side, "driver"),
         "CUDA driver": _recorded(side, "cuda_driver"),
         "CUDA": _text(versions.get("cuda")),
@@ -86,6 +101,37 @@ def _gpus(side: Side) -> list[Mapping[str, Any]]:
         return found
     every = [gpus[0] for gpus in recorded if gpus]
     return [{key: _one(_text(gpu.get(key)) for gpu in every) for key in keys}]
+
+
+def _at_work(side: Side) -> str:
+    """UUIDs of the GPUs that did the work: run.json lists all GPUs of a machine, and the next run
+    may have had another of them."""
+    used = (
+        ", ".join(
+            _uuid(gpu.get("uuid"))
+            for gpu in _mappings(capture.source.facts.get("gpus"))
+            if gpu.get("device") in capture.devices and gpu.get("uuid")
+        )
+        for capture in side.captures
+    )
+    return _one(used)
+
+
+def _losses(side: Side) -> str:
+    codes = {warning.code for capture in side.captures for warning in capture.warnings}
+    lost = [code for code in _LOSSES if code in codes]
+    return f"{_LOST_SOME} ({', '.join(lost)})" if lost else "all"
+
+
+def _graph_launches(side: Side) -> str:
+    """How CUDA graphs were recorded, where there are any: kernels recorded one by one cost time
+    that a graph recorded as a whole does not have."""
+    return _one(capture.graphs for capture in side.captures)
+
+
+def _exit_codes(run: Mapping[str, Any], kinds: set[str]) -> str:
+    """What the program exited with while it was recorded: a failed one did not do its work."""
+    return _one(_text(item.get("exit_code")) for item in _passes(run) if item.get("name") in kinds)
 
 
 def _recorded(side: Side, key: str) -> str:
@@ -129,9 +175,8 @@ def _throttling(run: Mapping[str, Any]) -> str:
 def _clock(run: Mapping[str, Any], gpus: list[Mapping[str, Any]]) -> str:
     """Median SM clock right after the recorded passes, if the GPU was still at work then: an idle
     GPU's clock says nothing about the program."""
-    limit = max(
-        (float(g["clock_sm_max_mhz"]) for g in gpus if g.get("clock_sm_max_mhz")), default=0.0
-    )
+    limits = (gpu.get("clock_sm_max_mhz") for gpu in gpus)
+    limit = max((float(mhz) for mhz in limits if isinstance(mhz, int | float)), default=0.0)
     seen = [
         float(state["clock_sm_mhz"])
         for item in _passes(run)
@@ -168,6 +213,7 @@ def _overhead(run: Mapping[str, Any]) -> str:
 
 
 _CPU_ONLY = ("CPU", "overhead")
+_GPU_ONLY = ("GPU ops recorded", "graph launches")
 _TOLERANCES = {"clocks": _CLOCK_TOLERANCE, "overhead": _OVERHEAD_TOLERANCE}
 
 

@@ -23,6 +23,9 @@ _COUNT_CHANGE = 0.05
 #: Ranges named in the sentence before the rest is counted.
 _NAMED = 3
 
+#: Beginnings of what the sentence says even of a range whose GPU time is the same.
+_WORTH_SAYING = ("now runs", "also runs", "no longer runs", "runs more", "runs fewer", "has more")
+
 Uses = Mapping[str, KernelUse]
 
 
@@ -98,12 +101,15 @@ def _us(ns: float) -> str:
 
 
 def beside_gpu_time(key: Key, base: Side, new: Side, base_ns: float | None) -> tuple[str, ...]:
-    """What an unchanged GPU time an instance hides: much more or less idle, or other counts."""
+    """What an unchanged GPU time an instance hides: other kernels, or more or fewer of them; much
+    more or less idle; other counts of instances."""
+    old, now = base.kernel_use(key), new.kernel_use(key)
+    kernels = _replaced(old, now) + _launches(old, now)
     idle: list[str] = []
     before, after = base.idle(key), new.idle(key)
     if base_ns and abs(after - before) > _IDLE_SHARE_UNCHANGED * max(base_ns, before, after):
         idle = _idle(before, after, base_ns)
-    return (*idle, *other_count(base.instances(key), new.instances(key)))
+    return (*kernels, *idle, *other_count(base.instances(key), new.instances(key)))
 
 
 def other_count(before: float, after: float) -> tuple[str, ...]:
@@ -114,10 +120,16 @@ def other_count(before: float, after: float) -> tuple[str, ...]:
 
 
 def blame_nested(rows: Sequence[Row]) -> list[Row]:
-    """The rows, in order; a changed range whose change lies mostly in a nested one says so."""
+    """The rows, in order; a changed range whose change lies mostly in a nested one says so, and
+    an unchanged one leaves to the nested ones what they say."""
     changed = [row for row in rows if row.verdict in CHANGED and not row.kernel]
+    said = _said_nested(rows)
     out = []
     for row in rows:
+        if row.verdict == "same" and row.explanation:
+            inside = said.get(row.path, set())
+            left = tuple(phrase for phrase in row.explanation if phrase not in inside)
+            row = replace(row, explanation=left)
         parts = [r for r in changed if r.path[:-1] == row.path and r.change_ns * row.change_ns > 0]
         largest = max(parts, key=lambda part: abs(part.change_ns), default=None)
         if row in changed and largest and largest.change_ns / row.change_ns >= _MOST:
@@ -129,11 +141,20 @@ def blame_nested(rows: Sequence[Row]) -> list[Row]:
     return out
 
 
+def _said_nested(rows: Sequence[Row]) -> dict[tuple[str, ...], set[str]]:
+    """Path -> what the ranges inside it say of their kernels and idle time."""
+    said: dict[tuple[str, ...], set[str]] = {}
+    for row in rows:
+        phrases = {phrase for phrase in row.explanation if " instances instead of " not in phrase}
+        for depth in range(1, len(row.path)) if phrases else ():
+            said.setdefault(row.path[:depth], set()).update(phrases)
+    return said
+
+
 def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) -> str:
     """The sentence on top: what changed, why, and what beside it did not."""
     if blocked:
-        facts = ", ".join(f"{fact.name} ({fact.base} → {fact.new})" for fact in blocked[:_NAMED])
-        return f"not comparable, no verdicts: {facts} differ" + ("" if len(blocked) > 1 else "s")
+        return f"not comparable, no verdicts: {_differing(blocked)}"
     changed = sorted(
         (row for row in rows if row.verdict in CHANGED), key=lambda r: -abs(r.change_ns)
     )
@@ -142,18 +163,26 @@ def summarise(rows: Sequence[Row], threshold: float, blocked: Sequence[Fact]) ->
     parts = [_headline(head, rows) for head in heads[:_NAMED]]
     if len(heads) > _NAMED:
         parts.append(f"{len(heads) - _NAMED} more changed")
-    parts += _coming_and_going(rows) + _counts(rows)
+    parts += _coming_and_going(rows) + _unchanged_but(rows) + _counts(rows)
     unsure = sum(row.verdict == "unsure" for row in rows)
     if not any(row.ratio for row in rows):
         parts.insert(0, "no range is on both sides")
     elif not heads:
         same = sum(row.verdict == "same" for row in rows)
-        parts.insert(
-            0, f"no change found: {same} of {len(rows)} the same within ±{percent(threshold)}"
-        )
+        found = "nothing faster or slower" if parts else "no change found"
+        parts.insert(0, f"{found}: {same} of {len(rows)} the same within ±{percent(threshold)}")
     if unsure:
         parts.append(f"{unsure} unsure")
     return "; ".join(parts)
+
+
+def _differing(blocked: Sequence[Fact]) -> str:
+    """``driver (1 → 2) differs``, or what both sides have that forbids a verdict."""
+    differ = [f"{f.name} ({f.base} → {f.new})" for f in blocked[:_NAMED] if f.base != f.new]
+    alike = [f"{f.name} {f.base} on both sides" for f in blocked[:_NAMED] if f.base == f.new]
+    if differ:
+        differ[-1] += " differ" if len(differ) > 1 else " differs"
+    return ", ".join([*differ, *alike])
 
 
 def _headline(head: Row, rows: Sequence[Row]) -> str:
@@ -211,6 +240,16 @@ def _coming_and_going(rows: Sequence[Row]) -> list[str]:
             more = f" and {len(names) - 2} more" if len(names) > 2 else ""
             parts.append(f"{', '.join(names[:2])}{more} {word}")
     return parts
+
+
+def _unchanged_but(rows: Sequence[Row]) -> list[str]:
+    """Ranges as fast as before by other kernels, or with much more idle: a change all the same."""
+    told = []
+    for row in rows:
+        phrases = [text for text in row.explanation if text.startswith(_WORTH_SAYING)]
+        if row.verdict == "same" and phrases:
+            told.append(f"{_label(row)} {phrases[0]}")
+    return told[:2]
 
 
 def _counts(rows: Sequence[Row]) -> list[str]:

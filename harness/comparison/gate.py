@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from harness.comparison.result import Comparison, Row
+from harness.comparison.verdict import ALPHA
 from harness.errors import ExitCode, UsageProblem
 
 
@@ -26,7 +27,8 @@ def parse(text: str, threshold: float) -> float:
     Raises:
         UsageProblem: anything else.
     """
-    matched = re.fullmatch(r"slower(?::(\d+(?:\.\d+)?)%?)?", text.strip())
+    # No \d, which other scripts' digits match, and few digits: "inf" would let everything pass.
+    matched = re.fullmatch(r"slower(?::([0-9]{1,6}(?:\.[0-9]{1,9})?)%?)?", text.strip())
     if not matched:
         raise UsageProblem(
             f"--fail-on {text!r} is not understood",
@@ -36,29 +38,43 @@ def parse(text: str, threshold: float) -> float:
 
 
 def judge(comparison: Comparison, limit: float) -> Outcome:
-    """A ``slower`` range whose ratio reaches 1 + limit regressed. One that is not shown to stay
-    below that, or that is missing on one side with nothing around it compared, cannot be told."""
-    least = 0.0 if limit <= comparison.threshold else limit
-    compared = {row.path for row in comparison.items if row.ratio is not None}
-    regressed = tuple(r for r in comparison.items if r.verdict == "slower" and _reaches(r, least))
+    """A range that is shown to be slower by ``limit`` or more regressed. One that is not shown to
+    stay below that, or that is missing on one side with nothing around it compared, cannot be told.
+
+    A limit finer than the threshold counts: what is ``same`` to the threshold may be too slow.
+    """
+    fine = limit < comparison.threshold
+    least = 0.0 if limit == comparison.threshold else limit
+    compared = {row.path for row in comparison.items if row.ratio is not None and not row.kernel}
+    regressed = tuple(r for r in comparison.items if _regressed(r, least, fine))
     if regressed:
         return Outcome(ExitCode.FAILED, f"regressed: {_names(regressed)}", regressed)
-    unknown = tuple(row for row in comparison.items if _untold(row, limit, compared))
+    unknown = tuple(row for row in comparison.items if _untold(row, limit, fine, compared))
     if unknown:
         return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {_names(unknown)}", unknown)
     return Outcome(ExitCode.OK, "passed: no range regressed")
 
 
-def _reaches(row: Row, least: float) -> bool:
-    return row.ratio is not None and row.ratio - 1.0 >= least
+def _regressed(row: Row, least: float, fine: bool) -> bool:
+    if row.ratio is None or row.ratio - 1.0 < least:
+        return False
+    return row.verdict == "slower" or (fine and row.verdict == "same" and _certainly_slower(row))
 
 
-def _untold(row: Row, limit: float, compared: set[tuple[str, ...]]) -> bool:
+def _certainly_slower(row: Row) -> bool:
+    """Of a change too small for a verdict. Instances do not know the drift from run to run."""
+    if row.unit != "capture" or row.ci_low is None or row.p_adjusted is None:
+        return False
+    return row.ci_low > 1.0 and row.p_adjusted <= ALPHA
+
+
+def _untold(row: Row, limit: float, fine: bool, compared: set[tuple[str, ...]]) -> bool:
     if row.verdict in ("new", "gone"):
-        # Inside a range that was compared, what comes or goes is in that range's time.
-        around = {row.path[:i] for i in range(1, len(row.path) + bool(row.kernel))}
+        # Inside a range that was compared, what comes or goes is in that range's time. Kernels
+        # are compared one by one: no other kernel's time has it.
+        around = {row.path[:i] for i in range(1, len(row.path))}
         return not around & compared
-    if row.verdict in ("same", "faster"):
+    if row.verdict == "faster" or (row.verdict == "same" and not fine):
         return False
     if row.ci_high is None:
         return True

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import operator
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from harness.measures import path_rows
 
 if TYPE_CHECKING:
     from harness.attribute import Attribution
-    from harness.trace import Source, Warning_
+    from harness.trace import Source, Trace, Warning_
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,6 +29,8 @@ Floats = npt.NDArray[np.float64]
 #: are alike. Sizes, which come after, tell calls apart that cost different times: they stay.
 _CALL_ID = re.compile(r", (?:seq|op_id) = \d+")
 
+#: Fewer ranges and GPU ops than this could be alike by chance.
+_TELLING_ROWS = 4
 #: From this many captures a side on, the capture is the unit.
 CAPTURES_AS_UNIT = 3
 #: Measure -> column of the instances frame.
@@ -68,6 +71,9 @@ class Capture:
     source: Source
     warnings: tuple[Warning_, ...] = ()
     gpu_ops: int = 0
+    devices: tuple[int, ...] = ()  # that ran its GPU ops
+    graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
+    fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
 
 
 @dataclass(frozen=True)
@@ -99,14 +105,15 @@ class Side:
         return float(np.median(found)) if found else float("nan")
 
     def kernel_use(self, key: Key) -> dict[str, KernelUse]:
-        """Kernels under ``key`` by demangled name, averaged over captures."""
+        """Kernels under ``key`` by demangled name, averaged over the captures that have it."""
         sums: dict[str, list[float]] = {}
-        for capture in self.captures:
+        having = [capture for capture in self.captures if key in capture.values]
+        for capture in having:
             for name, use in capture.kernels.get(key, {}).items():
                 entry = sums.setdefault(name, [0.0, 0.0])
                 entry[0] += use.count
                 entry[1] += use.ns
-        n = max(1, len(self.captures))
+        n = max(1, len(having))
         return {name: KernelUse(count / n, ns / n) for name, (count, ns) in sums.items()}
 
 
@@ -123,7 +130,31 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         source=found.trace.source,
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
+        devices=tuple(sorted(set(found.trace.gpu_ops["device"].tolist()))),
+        graphs=_graphs(found.trace.gpu_ops),
+        fingerprint=_fingerprint(found.trace),
     )
+
+
+def _graphs(ops: pd.DataFrame) -> str:
+    if (ops["kind"] == "graph").any():
+        return "whole"
+    return "by node" if (ops["graph_node"] >= 0).any() else ""
+
+
+def _fingerprint(trace: Trace) -> str:
+    """Of every name, start and end; "" for a recording of too few to tell two apart."""
+    frames = (trace.ranges, trace.gpu_ops)
+    if sum(map(len, frames)) < _TELLING_ROWS:
+        return ""
+    digest = hashlib.sha256()
+    for frame in frames:
+        for side in ("start", "end"):
+            digest.update(np.ascontiguousarray(frame[side].to_numpy(dtype=np.int64)).tobytes())
+        names = frame["name"].cat
+        digest.update(repr(names.categories.tolist()).encode("utf-8", "backslashreplace"))
+        digest.update(names.codes.to_numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _without_call_ids(frame: pd.DataFrame) -> pd.DataFrame:
@@ -221,6 +252,7 @@ def _sample(parts: list[Floats], as_capture: bool) -> Sample:
     total = sum(map(len, parts))
     if not as_capture:
         return Sample(np.concatenate(parts), "instance", len(parts), total)
-    medians = np.array([np.median(part) for part in parts])
-    within = float(np.mean([median_variance(part) for part in parts]))
+    # Sorted, so that sums round alike in whatever order the captures are given.
+    medians = np.sort([np.median(part) for part in parts])
+    within = float(np.mean(np.sort([median_variance(part) for part in parts])))
     return Sample(medians, "capture", len(parts), total, within)
