@@ -33,7 +33,8 @@ class Noise:
 
     ``skew`` > 0 makes instances lognormal with that shape; ``spikes`` adds rare slow ones.
     ``warm_up`` is a trend over the instances of a capture, of a different size in each;
-    ``walk`` the step of a random walk from capture to capture, both sides recorded in turn.
+    ``walk`` the step of a random walk from capture to capture, both sides recorded in turn (or,
+    without ``in_turn``, all of base before all of new).
     """
 
     within: Sequence[float] = (0.003,) * 6
@@ -43,6 +44,7 @@ class Noise:
     spikes: float = 0.0
     warm_up: float = 0.0
     walk: float = 0.0
+    in_turn: bool = True
     instances: int = 10
 
 
@@ -87,6 +89,7 @@ SCENARIOS = {
     "warming up": Noise((0.01,) * 6, (0.002,) * 6, warm_up=0.03),
     "skewed, warming up": Noise((0.02,) * 6, (0.005,) * 6, skew=0.8, warm_up=0.04),
     "walking clocks": Noise((0.003,) * 6, (0.001,) * 6, walk=0.001),
+    "walking clocks, not in turn": Noise((0.003,) * 6, (0.001,) * 6, walk=0.001, in_turn=False),
     "clocks of a capture": Noise((0.003,) * 6, (0.001,) * 6, shared=0.003),
     "ranges of all sizes": Noise((0.001, 0.002, 0.004, 0.01, 0.05, 0.2), (0.0005,) * 6, skew=0.8),
     "one restless range": Noise((0.002,) * 6, (0, 0, 0, 0, 0, 0.03), skew=0.8),
@@ -102,9 +105,9 @@ def draw(
     the true logs of new over base."""
     ranges, n = len(noise.within), noise.instances
     common = noise.shared * random.standard_normal((2, captures))
-    # Captures are recorded base, new, base, new, …
     walk = np.cumsum(noise.walk * random.standard_normal(2 * captures))
-    common += walk.reshape(captures, 2).T
+    # Recorded base, new, base, new, … or base, base, …, new, new, …
+    common += walk.reshape(captures, 2).T if noise.in_turn else walk.reshape(2, captures)
     slope = noise.warm_up * random.random((2, captures, 1)) * np.linspace(1, 0, n)
     sides: tuple[list[Floats], list[Floats]] = ([], [])
     for i in range(ranges):
