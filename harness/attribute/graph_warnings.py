@@ -56,8 +56,8 @@ def _launched_on_the_device(trace: Trace) -> Iterator[Warning_]:
     if uploads and len(trace.graph_nodes):
         yield Warning_(
             "device-graphs",
-            f"cudaGraphUpload was called {uploads} times: if a kernel launched such a graph from the"
-            " device, its kernels are missing here",
+            f"cudaGraphUpload was called {uploads} times: if a kernel launched such a graph from "
+            "the device, its kernels are missing here",
             "nsys records device-launched graphs only as wholes (harness run --graphs graph).",
         )
 
