@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
-from harness.comparison.explain import beside_gpu_time, blame_nested, explain, summarise
+from harness.comparison.explain import CHANGED, beside_gpu_time, blame_nested, explain, summarise
 from harness.comparison.result import Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
@@ -120,16 +120,15 @@ def _row(
         p_rank=_number(found.p_rank),
         verdict=verdict.word,
         reason=verdict.reason,
-        explanation=() if key.kernel else _explanation(key, base, new, base_ns, verdict.word),
+        explanation=() if key.kernel else _explanation(key, base, new, row, verdict.word),
     )
 
 
-def _explanation(
-    key: Key, base: Side, new: Side, base_ns: float | None, verdict: str
-) -> tuple[str, ...]:
-    if verdict == "same":
-        return beside_gpu_time(key, base, new, base_ns)
-    return explain(key, base, new, base_ns)
+def _explanation(key: Key, base: Side, new: Side, row: Row, verdict: str) -> tuple[str, ...]:
+    """Kernels are called faster or slower only where the range is: the rest may be noise."""
+    if verdict in CHANGED:
+        return explain(key, base, new, row.base_ns or 0, row.new_ns or 0)
+    return beside_gpu_time(key, base, new, row.base_ns)
 
 
 def _bare_row(key: Key, base: Side, new: Side, a: Sample | None, b: Sample | None) -> Row:

@@ -14,6 +14,8 @@ from harness.comparison.verdict import describe_change, describe_interval, perce
 CHANGED = ("faster", "slower")
 #: A kernel is blamed when it carries this part of its range's change.
 _MOST = 0.5
+#: Changes of means and of medians further apart than this factor are not of the same thing.
+_MEANS_AGREE = 2.0
 #: Idle time is worth a word when it grew or shrank by this part of the range's GPU time.
 _IDLE_SHARE = 0.1
 #: The same where the GPU time did not change: idle time follows the CPU, whose noise is large.
@@ -29,13 +31,14 @@ _WORTH_SAYING = ("now runs", "also runs", "no longer runs", "runs more", "runs f
 Uses = Mapping[str, KernelUse]
 
 
-def explain(key: Key, base: Side, new: Side, base_ns: float | None) -> tuple[str, ...]:
+def explain(key: Key, base: Side, new: Side, base_ns: float, new_ns: float) -> tuple[str, ...]:
     """Phrases, most telling first: kernels replaced, launches added, kernels slower, idle,
-    instances. Empty when nothing stands out. ``base_ns`` is the GPU time of an instance."""
+    instances. Empty when nothing stands out. ``base_ns`` and ``new_ns`` are the median GPU times
+    of an instance, which differ for sure."""
     old, now = base.kernel_use(key), new.kernel_use(key)
     found = _replaced(old, now) + _launches(old, now)
     if not found:
-        found = _same_kernels(old, now)
+        found = _same_kernels(old, now, new_ns - base_ns)
     if base_ns:
         found += _idle(base.idle(key), new.idle(key), base_ns)
     return (*found, *other_count(base.instances(key), new.instances(key)))
@@ -69,15 +72,21 @@ def _launches(old: Uses, now: Uses) -> list[str]:
     return [f"runs {more} kernels an instance ({before:.4g} → {after:.4g})"]
 
 
-def _same_kernels(old: Uses, now: Uses) -> list[str]:
-    """Kernels and counts agree: which of them carry the change?"""
+def _same_kernels(old: Uses, now: Uses, change_ns: float) -> list[str]:
+    """Kernels and counts agree: which of them carry the change?
+
+    Times of kernels are means. Where one slow instance makes these say something else than the
+    medians, which the verdict is about, no kernel is blamed.
+    """
     changes = {name: now[name].ns - old[name].ns for name in old if name in now and old[name].ns}
-    total = sum(changes.values())
-    if not changes or not total:
+    if not changes or not change_ns:
         return []
-    word = "slower" if total > 0 else "faster"
+    word = "slower" if change_ns > 0 else "faster"
     if len(changes) == 1:
         return [f"runs the same kernel, {word}"]
+    total = sum(changes.values())
+    if not 1 / _MEANS_AGREE <= total / change_ns <= _MEANS_AGREE:
+        return [f"runs the same kernels, {word}"]
     largest = max(changes, key=lambda name: changes[name] * (1 if total > 0 else -1))
     shifts = [now[name].ns / old[name].ns - 1 for name in changes]
     sizes = [abs(shift) for shift in shifts]
@@ -130,15 +139,26 @@ def blame_nested(rows: Sequence[Row]) -> list[Row]:
             inside = said.get(row.path, set())
             left = tuple(phrase for phrase in row.explanation if phrase not in inside)
             row = replace(row, explanation=left)
-        parts = [r for r in changed if r.path[:-1] == row.path and r.change_ns * row.change_ns > 0]
-        largest = max(parts, key=lambda part: abs(part.change_ns), default=None)
-        if row in changed and largest and largest.change_ns / row.change_ns >= _MOST:
-            share = min(1.0, largest.change_ns / row.change_ns)
+        parts = {id(r): _part(r, row) for r in changed if r.path[:-1] == row.path}
+        largest = max(changed, key=lambda r: parts.get(id(r), 0.0), default=None)
+        share = parts.get(id(largest), 0.0)
+        if row in changed and largest and share >= _MOST:
+            share = min(1.0, share)
             row = replace(
                 row, explanation=(f"{percent(share)} of the change is in {_label(largest)}",)
             )
         out.append(row)
     return out
+
+
+def _part(nested: Row, row: Row) -> float:
+    """The part of the change of an instance of ``row`` that is in ``nested``, however many
+    instances each side has; negative where they change in opposite ways."""
+    before, after = row.base_instances or 1.0, row.new_instances or 1.0
+    inside = (nested.new_ns or 0) * nested.new_instances / after
+    inside -= (nested.base_ns or 0) * nested.base_instances / before
+    change = (row.new_ns or 0) - (row.base_ns or 0)
+    return inside / change if change else 0.0
 
 
 def _said_nested(rows: Sequence[Row]) -> dict[tuple[str, ...], set[str]]:

@@ -26,7 +26,9 @@ def side(uses: dict[str, tuple[float, float]], *, idle: float = 0.0, instances: 
 
 
 def why(old: Side, new: Side) -> tuple[str, ...]:
-    return explain(KEY, old, new, 1000.0)
+    """With medians that change as the kernels' times do."""
+    before, after = (sum(use.ns for use in s.kernel_use(KEY).values()) for s in (old, new))
+    return explain(KEY, old, new, 1000.0, 1000.0 + after - before)
 
 
 def test_replaced_kernels() -> None:
@@ -57,6 +59,15 @@ def test_same_kernels() -> None:
     assert why(side({"a": (1, 100.0)}), side({"a": (1, 130.0)})) == (
         "runs the same kernel, slower",
     )
+
+
+def test_one_slow_instance_does_not_turn_the_words_over() -> None:
+    """The medians say 50 ns slower; the base's means hold one instance of a hundredfold time."""
+    base, new = side({"a": (1, 9000.0), "b": (1, 200.0)}), side({"a": (1, 150.0), "b": (1, 200.0)})
+    assert explain(KEY, base, new, 1000.0, 1050.0) == ("runs the same kernels, slower",)
+    assert explain(KEY, new, base, 1050.0, 1000.0) == ("runs the same kernels, faster",)
+    only = side({"a": (1, 9000.0)}), side({"a": (1, 150.0)})
+    assert explain(KEY, *only, 1000.0, 1050.0) == ("runs the same kernel, slower",)
 
 
 def test_idle_and_instances() -> None:
@@ -102,8 +113,9 @@ def test_telling_word_is_in_every_new_name_and_in_no_old_one() -> None:
 
 def row(path: str, verdict: str, ratio: float | None = 1.0, change: int = 0, **more: Any) -> Row:
     names = tuple(path.split("/"))
+    new_ns = 1000 + change // 10
     made = Row(
-        names, "", names[-1], 1000, 1000, ratio, 0.9, 1.1, 0.01, 3, 3, verdict, "", "push_pop", "",
+        names, "", names[-1], 1000, new_ns, ratio, 0.9, 1.1, 0.01, 3, 3, verdict, "", "push_pop", "",
         "capture", 0.01, 0.1, 10, 10, change,
     )  # fmt: skip
     return replace(made, **more)
@@ -153,6 +165,12 @@ def test_blame_goes_to_the_nested_range_that_holds_most_of_the_change() -> None:
     told = blame_nested(rows)
     assert told[0].explanation == ("90% of the change is in b",)
     assert told[1].explanation == ()
+    # Half as many instances: less in all, and still slower each time, by what b is.
+    fewer = [
+        replace(r, new_instances=5, change_ns=5 * (r.new_ns or 0) - 10 * (r.base_ns or 0))
+        for r in rows
+    ]
+    assert blame_nested(fewer)[0].explanation == ("90% of the change is in b",)
     # A nested range that moved the other way explains nothing.
     assert blame_nested([rows[0], row("a/b", "faster", 0.7, -90)])[0].explanation == ()
 

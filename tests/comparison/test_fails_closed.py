@@ -165,6 +165,16 @@ def test_idle_that_grew_is_in_the_sentence(tmp_path: Path) -> None:
     assert "chain has more idle between its GPU ops (6.2 µs → " in comparison.summary
 
 
+def test_noise_is_not_explained(tmp_path: Path) -> None:
+    """An unsure range says what would settle it, and nothing of kernels that got slower."""
+    loud = [
+        scaled(f, tmp_path / f.name, "chain", k) for f, k in zip(AA, (0.988, 1, 1.02), strict=False)
+    ]
+    (row,) = (r for r in harness.compare(loud, AA[1:]).items if r.name == "chain")
+    assert row.verdict == "unsure"
+    assert row.explanation == ()
+
+
 def test_kernels_are_counted_in_the_captures_that_have_the_range(tmp_path: Path) -> None:
     mixed = [AA[1], range_called(AA[2], tmp_path / "2.sqlite", "chain", "other")]
     row = {row.name: row for row in harness.compare(AA[:1], mixed).items}["chain"]
