@@ -113,9 +113,9 @@ def test_telling_word_is_in_every_new_name_and_in_no_old_one() -> None:
 
 def row(path: str, verdict: str, ratio: float | None = 1.0, change: int = 0, **more: Any) -> Row:
     names = tuple(path.split("/"))
-    new_ns = 1000 + change // 10
+    new_ns, style = 1000 + change // 10, "push_pop"
     made = Row(
-        names, "", names[-1], 1000, new_ns, ratio, 0.9, 1.1, 0.01, 3, 3, verdict, "", "push_pop", "",
+        names, "", names[-1], 1000, new_ns, ratio, 0.9, 1.1, 0.01, 3, 3, verdict, "", style, "",
         "capture", 0.01, 0.1, 10, 10, change,
     )  # fmt: skip
     return replace(made, **more)
