@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: MIT
+"""The recordings of the campaign, in order of worth. Run through scripts/record-campaign."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import campaign_public
+from campaign_slim import ROOT, slim
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: The classic shape of the workload first; the last has 1 GiB tensors in fp32.
+SHAPES = ("8192x1024", "65536x1024", "262144x1024")
+MATHS = {"fp32": (), "tf32": ("--tf32",), "bf16": ("--dtype", "bf16")}
+#: Compiling in this process keeps inductor's pool of workers out of the captures; and its imports
+#: need no GPU, so they come before the wait for it.
+ONE_COMPILER = {
+    "TORCHINDUCTOR_COMPILE_THREADS": "1",
+    "HARNESS_LOCK_AFTER": "torch._dynamo,torch._inductor.compile_fx",
+}
+#: What a kept recording may weigh.
+LIMIT = 3_000_000
+PYTHON = os.environ.get("PYTHON", "python3")
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One run folder. ``seconds`` is about what it takes; ``gate`` is the module before whose
+    import the program waits for the GPU ("" takes the GPU for all of the run)."""
+
+    name: str
+    program: tuple[str, ...]
+    options: tuple[str, ...] = ("--nsys",)
+    seconds: float = 30.0
+    gate: str = ""
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def command(self, folder: Path) -> list[str]:
+        run = [PYTHON, "-m", "harness", "run", *self.options, "-q", "-o", str(folder)]
+        return [*run, "--", *self.program]
+
+
+@dataclass(frozen=True)
+class Settings:
+    out: Path
+    seconds: float
+    jobs: int
+    cpu: bool = False
+    only: tuple[str, ...] = ()
+
+
+def plan(cpu: bool) -> list[Recording]:
+    """Everything, the most valuable first. ``cpu``: the same names, small, to try the plumbing."""
+    repeated = [_workload(shape, math, cpu) for shape in SHAPES for math in MATHS]
+    both = {(s, m): _both(s, m, cpu) for s in SHAPES for m in MATHS}
+    middle = [both[SHAPES[1], math] for math in MATHS]
+    rest = [both[shape, math] for shape in (SHAPES[0], SHAPES[2]) for math in MATHS]
+    return [
+        *repeated[:3], *middle[:1], *_trainings(cpu)[:1], *repeated[3:], *middle[1:],
+        *_trainings(cpu)[1:], *rest,
+    ]  # fmt: skip
+
+
+def _spelling(shape: str, math: str, cpu: bool) -> tuple[str, ...]:
+    if cpu:
+        rows = int(shape.split("x")[0]) // 128
+        words = () if math == "tf32" else MATHS[math]
+        return (PYTHON, "-m", "workload", "--device", "cpu", "--shape", f"{rows}x64", *words)
+    return (PYTHON, "-m", "workload", "--shape", shape, *MATHS[math], "--compiled")
+
+
+def _workload(shape: str, math: str, cpu: bool) -> Recording:
+    options = ("--nsys", "--no-torch", "--no-plain", "--repeat", "2" if cpu else "5")
+    program = _spelling(shape, math, cpu)
+    return Recording(f"h200-{shape}-{math}", program, options, 50, "workload.phases", ONE_COMPILER)
+
+
+def _both(shape: str, math: str, cpu: bool) -> Recording:
+    program = _spelling(shape, math, cpu)
+    return Recording(
+        f"h200-{shape}-{math}-both", program, ("--nsys",), 40, "workload.phases", ONE_COMPILER
+    )
+
+
+def _trainings(cpu: bool) -> list[Recording]:
+    base = (PYTHON, "examples/train_transformer.py", "--steps", "2" if cpu else "8")
+    made = [
+        Recording("h200-train", base, ("--nsys",), 40, "transformer"),
+        Recording(
+            "h200-train-graphs", (*base, "--cuda-graphs"), ("--nsys", "--graphs", "node"), 40,
+            "transformer",
+        ),
+        Recording("h200-train-compiled", (*base, "--compile"), ("--nsys",), 80, "transformer"),
+    ]  # fmt: skip
+    return made[:1] if cpu else made
+
+
+class Campaign:
+    """Records what is missing while time is left; several at once, one at a time on the GPU."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.started = time.monotonic()
+        self.lock = settings.out / "gpu.lock"
+        self.logs = settings.out / "log"
+        self.failed: list[str] = []
+        self.left: list[str] = []
+        self.timings: dict[str, Any] = {}
+
+    @property
+    def remaining(self) -> float:
+        return self.settings.seconds - (time.monotonic() - self.started)
+
+    def run(self) -> int:
+        """Exit code: 0 all is there, 3 some is left for want of time, 1 a recording failed."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self._build()
+        if self._wanted("overhead"):
+            self._overhead()
+        wanted = [one for one in plan(self.settings.cpu) if self._wanted(one.name)]
+        first, rest = wanted[:4], wanted[4:]
+        with ThreadPoolExecutor(self.settings.jobs) as pool:
+            jobs = [pool.submit(self._guarded, one) for one in first]
+            if self._wanted("h200-public"):
+                jobs.append(pool.submit(self._public))
+            jobs += [pool.submit(self._guarded, one) for one in rest]
+            for job in jobs:
+                job.result()
+        return self._end()
+
+    def _wanted(self, name: str) -> bool:
+        only = self.settings.only
+        return not only or any(name == word or name.startswith(word + "-") for word in only)
+
+    def _end(self) -> int:
+        (self.settings.out / "timings.json").write_text(json.dumps(self.timings, indent=1) + "\n")
+        self.lock.unlink(missing_ok=True)
+        say(f"{self.settings.seconds - self.remaining:.0f} s; failed: {self.failed or 'none'}; "
+            f"left: {self.left or 'none'}")  # fmt: skip
+        return 1 if self.failed else 3 if self.left else 0
+
+    def _build(self) -> None:
+        device = ("--device", "cpu") if self.settings.cpu else ()
+        log = self.logs / "build.log"
+        with log.open("wb") as file:
+            line = [PYTHON, "-m", "workload", "--build-only", *device]
+            self._call("build", line, dict(os.environ), file)
+
+    def _overhead(self) -> None:
+        out = self.settings.out / "overhead.json"
+        if out.exists():
+            return
+        line = [sys.executable, str(ROOT / "benchmarks" / "overhead.py"), str(out)]
+        line += ["--seconds", f"{min(110.0, self.remaining / 3):.0f}"]
+        line += ["--cpu", "--rounds", "1"] if self.settings.cpu else []
+        with (self.logs / "overhead.log").open("wb") as file:
+            if self._call("overhead", line, dict(os.environ), file):
+                self.failed.append("overhead")
+
+    def _guarded(self, one: Recording) -> None:
+        """A recording that breaks must not take the others with it."""
+        try:
+            self.record(one)
+        except Exception as error:
+            say(f"{one.name}: {type(error).__name__}: {error}")
+            self.failed.append(one.name)
+
+    def record(self, one: Recording) -> bool:
+        """Whether the slim run is there afterwards."""
+        target = self.settings.out / one.name
+        if target.exists():
+            return True
+        if self.remaining < one.seconds:
+            self.left.append(one.name)
+            return False
+        with tempfile.TemporaryDirectory() as scratch, \
+                (self.logs / f"{one.name}.log").open("wb") as log:  # fmt: skip
+            folder = Path(scratch) / one.name
+            with self._gpu(one.gate) as gate:
+                code = self._call(one.name, one.command(folder), gate | one.environment, log)
+            if not (folder / "run.json").is_file():
+                say(f"{one.name}: not recorded (exit {code})")
+                self.failed.append(one.name)
+                return False
+            passes = json.loads((folder / "run.json").read_text())["passes"]
+            self.timings[one.name] |= {
+                "exit_code": code,
+                "passes_s": [[p["name"], p["capture"], p["duration_s"]] for p in passes],
+            }
+            good = code == 0
+            size = slim(folder, target if good else self._aside(one.name), one.name)
+        say(f"{one.name}: {self.timings[one.name]['wall_s']} s, {size // 1000} kB, exit {code}")
+        if good and size > LIMIT:
+            target.rename(self._aside(one.name))
+            good = False
+        if not good:
+            self.failed.append(one.name)
+        return good
+
+    def _aside(self, name: str) -> Path:
+        """Where a recording goes that is not kept: failed, or too large."""
+        folder = self.settings.out / "aside" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(exist_ok=True)
+        return folder
+
+    @contextmanager
+    def _gpu(self, gate: str) -> Iterator[dict[str, str]]:
+        """The environment in which a program waits for the GPU, or the GPU itself."""
+        environment = dict(os.environ)
+        paths = [str(ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+        if gate:
+            paths.insert(0, str(ROOT / "benchmarks" / "campaign_lock"))
+        environment["PYTHONPATH"] = os.pathsep.join(paths)
+        if gate:
+            environment |= {"HARNESS_LOCK": str(self.lock.resolve()), "HARNESS_LOCK_AT": gate}
+            yield environment
+            return
+        with self.lock.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield environment
+
+    def _call(self, name: str, line: list[str], environment: dict[str, str], log: IO[bytes]) -> int:
+        """Run to its end, or until the time for all is over by half a minute."""
+        say(shlex.join(line))
+        began = time.monotonic()
+        process = subprocess.Popen(
+            line, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+        try:
+            code = process.wait(max(10.0, self.remaining + 30))
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            code = process.wait()
+        self.timings[name] = {"wall_s": round(time.monotonic() - began, 1)}
+        return code
+
+    def _public(self) -> None:
+        """The first of the public scripts that runs here and launches kernels."""
+        found = campaign_public.discover()
+        text = "\n".join(f"{one.source}: {one.path}" for one in found)
+        (self.settings.out / "examples.txt").write_text(text + "\n")
+        for number, candidate in enumerate(campaign_public.candidates(found, PYTHON)):
+            target = self.settings.out / "h200-public"
+            trial = Recording(
+                f"h200-public-{number}", candidate.command, ("--nsys",), 45,
+                environment=candidate.environment,
+            )  # fmt: skip
+            if target.exists() or self.remaining < trial.seconds:
+                break
+            try:
+                good = self.record(trial)
+            except Exception as error:
+                say(f"{trial.name}: {error}")
+                good = False
+            recorded = self.settings.out / trial.name
+            if good and campaign_public.worth(recorded):
+                campaign_public.rename(recorded, target)
+                self.failed = [n for n in self.failed if not n.startswith("h200-public-")]
+                return
+        if not (self.settings.out / "h200-public").exists():
+            self.left.append("h200-public")
+
+
+def say(line: str) -> None:
+    print(f"campaign: {line}", file=sys.stderr, flush=True)
+
+
+def commands(settings: Settings) -> list[str]:
+    """What would run, for --dry-run."""
+    wanted = [one for one in plan(settings.cpu)
+              if not settings.only or one.name in settings.only]  # fmt: skip
+    return [shlex.join(one.command(settings.out / one.name)) for one in wanted]
