@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT
+"""The recorded runs and measured figures that docs/h200.md is made from, read through harness."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import harness
+from harness import gather, readers, summarise
+from harness.errors import HarnessError
+from harness.launch.rundir import Run, list_runs
+from harness.report import Request
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from harness.attribute import Attribution
+    from harness.comparison import Comparison
+
+Path_ = tuple[str, ...]
+MATHS = ("fp32", "TF32", "bf16", "fp16")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """GPU time of one instance in ns: the median of the captures' medians, and of those the
+    smallest and the largest."""
+
+    ns: float
+    low: float
+    high: float
+
+    @property
+    def spread(self) -> float:
+        """(largest - smallest) / median."""
+        return (self.high - self.low) / self.ns
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run folder."""
+
+    run: Run
+
+    def __hash__(self) -> int:
+        return hash(self.run.folder)
+
+    @property
+    def name(self) -> str:
+        return self.run.folder.name
+
+    @property
+    def folder(self) -> Path:
+        return self.run.folder
+
+    @property
+    def program(self) -> str:
+        """``workload``, the script's name, or the program's."""
+        words = self.run.argv[1:]
+        if words[:2] == ["-m", "workload"]:
+            return "workload"
+        return Path(words[0] if words else self.run.argv[0]).name
+
+    @property
+    def command(self) -> str:
+        """The ``harness run`` that recorded it."""
+        kinds = {one.name for one in self.run.passes}
+        words = ["harness", "run"]
+        words += ["--nsys"] if "nsys" in kinds else []
+        words += [f"--no-{kind}" for kind in ("plain", "torch") if kind not in kinds]
+        options = self.run.options
+        words += ["--repeat", str(options["repeat"])] if options.get("repeat", 1) > 1 else []
+        words += ["--graphs", options["graphs"]] if options.get("graphs") else []
+        return shlex.join(words) + " -- " + shlex.join(self.run.argv)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, dim = (self.run.workload or {})["shape"]
+        return int(rows), int(dim)
+
+    @property
+    def math(self) -> str:
+        workload = self.run.workload or {}
+        return "TF32" if workload.get("tf32") else str(workload["dtype"])
+
+    @property
+    def both(self) -> bool:
+        """Whether nsys and torch.profiler both recorded it."""
+        names = {file.name for file in self.folder.iterdir()}
+        return "torch_trace.json.gz" in names and any(n.endswith(".sqlite") for n in names)
+
+    @cached_property
+    def captures(self) -> list[Attribution]:
+        files = readers.captures(self.folder)
+        return [harness.load(file).attribute(policy="autograd") for file in files]
+
+    @cached_property
+    def torch(self) -> Attribution:
+        return harness.load(self.folder / "torch_trace.json.gz").attribute(policy="autograd")
+
+    @cached_property
+    def sides(self) -> pd.DataFrame:
+        """nsys beside torch.profiler, as ``harness report --view both`` has it."""
+        source = gather.Input(str(self.folder), self.name)
+        return gather.read(source, Request(view="both")).rows
+
+    @cached_property
+    def timings(self) -> dict[Path_, Timing]:
+        """Per range path, what one instance costs the GPU, nested ranges included."""
+        found: dict[Path_, list[float]] = {}
+        for capture in self.captures:
+            for path, values in summarise.instances(capture).groupby("path")["total_gpu_ns"]:
+                found.setdefault(_path(path), []).append(float(values.median()))
+        return {
+            path: Timing(median(values), min(values), max(values)) for path, values in found.items()
+        }
+
+
+def _path(value: Any) -> Path_:
+    return tuple(value)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything the page may use. What was not recorded is absent, and so is its section."""
+
+    runs: tuple[Recorded, ...]
+    fused: dict[str, Any] | None
+    overhead: dict[str, Any] | None
+
+    @property
+    def workloads(self) -> list[Recorded]:
+        """Runs of the workload, by shape and precision; of two alike the one with more captures
+        first."""
+        found = [one for one in self.runs if one.run.workload and one.program == "workload"]
+        return sorted(found, key=lambda r: (r.shape, MATHS.index(r.math), -len(r.captures), r.name))
+
+    @property
+    def best(self) -> list[Recorded]:
+        """Of each shape and precision the run with most captures."""
+        first: dict[Any, Recorded] = {}
+        for one in self.workloads:
+            first.setdefault((one.shape, one.math), one)
+        return list(first.values())
+
+    def pairs(self) -> list[tuple[Recorded, Recorded]]:
+        """(fp32, another precision) of one shape."""
+        base = {one.shape: one for one in self.best if one.math == "fp32"}
+        return [(base[one.shape], one) for one in self.best
+                if one.math != "fp32" and one.shape in base]  # fmt: skip
+
+
+def read(root: Path) -> Evidence:
+    """What the repository at ``root`` holds. Only runs on a GPU count."""
+    runs = [Recorded(run) for run in list_runs(root / "reports") if run.complete and run.gpu]
+    data = root / "docs" / "notes" / "data"
+    return Evidence(
+        tuple(sorted(runs, key=lambda one: one.name)),
+        _json(data / "fused_chain_h200.json"),
+        _json(data / "overhead_h200.json"),
+    )
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    if not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+def compare(base: Recorded, new: Recorded) -> Comparison:
+    """compare's answer; another dtype is what is asked about, so it must not forbid a verdict."""
+    force = (base.run.workload or {}).get("dtype") != (new.run.workload or {}).get("dtype")
+    return harness.compare(base.folder, new.folder, force=force)
+
+
+def sample(overhead: dict[str, Any], way: str, what: str, clock: str) -> list[float]:
+    """One median a round, in ns."""
+    rounds = [one[way]["samples"][what] for one in overhead["rounds"] if "samples" in one[way]]
+    return [median(one[clock]) for one in rounds if one.get(clock)]
+
+
+def kernels(attribution: Attribution) -> tuple[int, int]:
+    """(kernels, their GPU time in ns) of a whole recording."""
+    ops = attribution.trace.gpu_ops
+    mine = ops[ops["kind"] == "kernel"]
+    return len(mine), int((mine["end"] - mine["start"]).sum())
+
+
+def distinct(values: Iterable[Any]) -> list[str]:
+    return sorted({str(value) for value in values if value})
+
+
+__all__ = ["Evidence", "HarnessError", "Recorded", "Timing", "compare", "read"]

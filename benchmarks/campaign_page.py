@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: MIT
+"""docs/h200.md: every figure on it is computed here from what was recorded."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from campaign_costs import overhead
+from campaign_evidence import Evidence, Recorded, Timing, compare, distinct, kernels, read
+from campaign_markdown import (
+    MISSING,
+    TO,
+    duration,
+    escaped,
+    percent,
+    recorded,
+    rows_of,
+    shape,
+    table,
+)  # fmt: skip
+
+from harness import disagreement, summarise
+from harness.render.text import printable_path
+
+if TYPE_CHECKING:
+    from harness.comparison import Comparison, Row
+
+#: How far apart the two profilers may be before the page names the range.
+AGREE = 0.02
+SPELLINGS = ("eager", "fused", "compiled")
+INTRODUCTION = """\
+# What the H200 says
+
+Made by `scripts/h200-page` from the recorded runs in `reports/` and the figures in
+`docs/notes/data/`; no figure is typed by hand, and a test fails when the page is not what the data
+say. To record it anew: `scripts/record-campaign` and `benchmarks/fused_chain.py`, on a machine with
+one GPU and nsys."""
+
+
+def page(root: Path) -> str:
+    """The whole page for the repository at ``root``; sections without data are left out."""
+    evidence = read(root)
+    sections = (
+        machine,
+        fused,
+        model,
+        spellings,
+        precisions,
+        agreement,
+        trainings,
+        others,
+        overhead,
+    )
+    parts = [INTRODUCTION, *filter(None, (section(evidence) for section in sections))]
+    return "\n\n".join(parts) + "\n"
+
+
+def machine(evidence: Evidence) -> str:
+    runs = evidence.runs
+    rows = [
+        ("GPU", distinct(gpu.get("name") for one in runs for gpu in one.run.gpu)),
+        ("driver", distinct(gpu.get("driver") for one in runs for gpu in one.run.gpu)),
+        *((key, distinct(one.run.versions.get(key) for one in runs))
+          for key in ("torch", "cuda", "python", "nsys")),
+        ("CPU", distinct(one.run.host.get("cpu") for one in runs)),
+        ("runs", [str(len(runs))]),
+        ("captures under nsys", [str(sum(len(one.run.captures()) for one in runs))]),
+    ]  # fmt: skip
+    return "## The machine\n\n" + table(("", ""), [(k, ", ".join(v)) for k, v in rows], 2)
+
+
+def fused(evidence: Evidence) -> str:
+    """The fused kernel's three ratios, at the shapes of one row length."""
+    if evidence.fused is None:
+        return ""
+    cases = evidence.fused["cases"]
+    plain = [c for c in cases if (c["dtype"], c["offset"]) == ("fp32", 0)]
+    five = [c for c in plain if c["shape"].endswith("x1024")]
+    rows = [
+        (
+            c["shape"],
+            f"{c['tensor_bytes'] / 2**20:.0f}",
+            f"{c['gb_per_s']['copy']:.0f}",
+            f"{c['gb_per_s']['fused']:.0f}",
+            *(f"{c[key]:.3f}" for key in ("fused_to_copy", "compiled_to_fused", "eager_to_fused")),
+        )
+        for c in five
+    ]
+    worst = {
+        key: min(cases, key=lambda c: c[key]) for key in ("fused_to_copy", "compiled_to_fused")
+    }
+
+    def where(key: str) -> str:
+        case = worst[key]
+        views = " on unaligned views" if case["offset"] else ""
+        return f"{case[key]:.3f} ({case['shape']} {case['dtype']}{views})"
+
+    return "\n\n".join([
+        "## The fused operator",
+        "`python benchmarks/fused_chain.py --json docs/notes/data/fused_chain_h200.json`; fp32, "
+        "medians, GB/s by the byte model.",
+        table(("shape", "MiB a tensor", "copy GB/s", "fused GB/s", "bandwidth ÷ copy's",
+               "compiled's time ÷ fused", "eager's time ÷ fused"), rows),
+        f"Over all {len(cases)} cases measured (odd sizes, unaligned views, bf16 and fp16 "
+        f"included) the least bandwidth in copies is {where('fused_to_copy')}, the least gain over "
+        f"torch.compile {where('compiled_to_fused')}.",
+    ])  # fmt: skip
+
+
+def model(evidence: Evidence) -> str:
+    """Eager over fused chain: what the bytes predict, and what was measured."""
+    rows, runs = [], []
+    for one in evidence.best:
+        eager, quick = (one.timings.get((f"{s}-block", "chain")) for s in ("eager", "fused"))
+        if eager is None or quick is None:
+            continue
+        predicted = (one.run.workload or {})["byte_model"]["predicted_ratio"]
+        measured = eager.ns / quick.ns
+        runs.append(one)
+        rows.append((f"`{one.name}`", shape(one), one.math, f"{predicted:.3f}", f"{measured:.3f}",
+                     f"{100 * (measured / predicted - 1):+.1f} %"))  # fmt: skip
+    for case in (evidence.fused or {"cases": []})["cases"]:
+        predicted = case["gb_per_s"]["eager"] * case["ns"]["eager"]
+        predicted /= case["gb_per_s"]["fused"] * case["ns"]["fused"]
+        off = case["eager_to_fused"] / predicted - 1
+        views = " +1" if case["offset"] else ""
+        rows.append(("`fused_chain_h200.json`", case["shape"] + views, case["dtype"],
+                     f"{predicted:.3f}", f"{case['eager_to_fused']:.3f}",
+                     f"{100 * off:+.1f} %"))  # fmt: skip
+    if not rows:
+        return ""
+    return "\n\n".join([
+        "## Prediction and measurement",
+        "The eager chain over the fused one. Predicted: the values each has to move. Measured: "
+        "from runs, the GPU time of the ranges `chain`; from `fused_chain_h200.json`, CUDA events, "
+        "with buffers that no cache holds.",
+        table(("from", "shape", "", "predicted", "measured", "off by"), rows, 3),
+    ])  # fmt: skip
+
+
+def spellings(evidence: Evidence) -> str:
+    """Per shape and precision: gemm, and each spelling's chain and block."""
+    runs = [one for one in evidence.best if ("eager-block", "chain") in one.timings]
+    if not runs:
+        return ""
+    rows = []
+    for one in runs:
+        found = one.timings
+        rows.append((
+            shape(one), one.math, str(len(one.captures)), _cell(found.get(("eager-block", "gemm"))),
+            *(_cell(found.get((f"{s}-block", "chain"))) for s in SPELLINGS),
+            *(_cell(found.get((f"{s}-block",))) for s in SPELLINGS),
+            _between(one),
+        ))  # fmt: skip
+    return "\n\n".join([
+        "## Eager, fused, compiled",
+        "GPU time of one instance of each range: the median of the captures' medians. Spread: the "
+        "largest difference between two captures' medians, of all these ranges, in the median.",
+        table(("shape", "", "captures", "gemm", *(f"{s} chain" for s in SPELLINGS),
+               *(f"{s} block" for s in SPELLINGS), "spread"), rows, 2),
+        recorded(runs, "`harness report reports/NAME`"),
+    ])  # fmt: skip
+
+
+def _between(one: Recorded) -> str:
+    """The largest spread between captures, of the blocks' ranges."""
+    if len(one.captures) < 2:
+        return MISSING
+    found = one.timings.items()
+    return percent(max(t.spread for path, t in found if path[0].endswith("-block")), 2)
+
+
+def _cell(timing: Timing | None) -> str:
+    return duration(timing.ns) if timing is not None else MISSING
+
+
+def precisions(evidence: Evidence) -> str:
+    """fp32 against TF32 and bf16: compare's table, and its own sentence."""
+    pairs = evidence.pairs()
+    if not pairs:
+        return ""
+    rows, sentences, any_forced = [], [], False
+    for base, new in pairs:
+        found = compare(base, new)
+        forced = " --force" if found.forced else ""
+        any_forced |= found.forced
+        rows.append((shape(base), f"{base.math} → {new.math}",
+                     *(_verdict(found, f"{s}-block") for s in SPELLINGS)))  # fmt: skip
+        command = f"harness compare reports/{base.name} reports/{new.name}{forced}"
+        sentences.append(f"`{command}`\n\n> {found.summary.replace('*', chr(92) + '*')}")
+    return "\n\n".join([
+        "## fp32, TF32, bf16",
+        "The new time over the base's, with the 95 % interval, for each block.",
+        table(("shape", "", *(f"{s} block" for s in SPELLINGS)), rows, 2),
+        "In compare's own words"
+        + (" (`--force`: that the dtype differs is what is asked about):" if any_forced else ":"),
+        *sentences,
+    ])  # fmt: skip
+
+
+def _verdict(comparison: Comparison, name: str) -> str:
+    row: Row | None = next((r for r in comparison.items if r.path == (name,)), None)
+    if row is None or row.ratio is None:
+        return MISSING
+    ends = [row.ci_low, row.ci_high]
+    known = [end for end in ends if end is not None and math.isfinite(end)]
+    interval = f" ({known[0]:.3f}{TO}{known[1]:.3f})" if len(known) == 2 else ""
+    return f"{row.ratio:.3f}{interval} {row.verdict}"
+
+
+def agreement(evidence: Evidence) -> str:
+    """nsys and torch.profiler, range by range; every exception with its reason."""
+    runs = [one for one in evidence.runs if one.both]
+    if not runs:
+        return ""
+    rows, exceptions = [], []
+    for one in runs:
+        sides = rows_of(one.sides)
+        shared = [row for row in sides if not _alone(row)]
+        (n_nsys, _), (n_torch, _) = kernels(one.captures[0]), kernels(one.torch)
+        rows.append((f"`{one.name}`", *(str(n) for n in (
+            len(shared), sum(map(_equal, shared)), sum(map(_near, shared)),
+            len(sides) - len(shared), n_nsys, n_torch,
+        ))))  # fmt: skip
+        odd = [row for row in sides if not (_equal(row) and _near(row))]
+        exceptions += _exceptions(one, odd)
+    parts = [
+        "## Do the two profilers agree?",
+        "Two executions of one program, joined by range path. Equal: as many kernels in both. "
+        f"Near: GPU times within {percent(AGREE, 0)}. The last two columns are whole recordings.",
+        table(("run", "ranges in both", "equal", "near", "in one only", "kernels nsys",
+               "kernels torch"), rows),
+    ]  # fmt: skip
+    if exceptions:
+        parts += [
+            "Every exception, with the reason and its code as `--view both` gives them "
+            f"(harness itself asks for a reason beyond {percent(disagreement.TOLERANCE, 0)}). "
+            "Ranges that only one of them has are counted:",
+            table(("run", "range", "kernels", "times torch ÷ nsys", "why"), exceptions, 5),
+        ]
+    else:
+        parts.append("There is no exception.")
+    return "\n\n".join([*parts, recorded(runs, "`harness report reports/NAME --view both`")])
+
+
+def _exceptions(one: Recorded, odd: list[Any]) -> list[tuple[str, ...]]:
+    """A row a range that both have; one row for all that lack in one of them for one reason."""
+    found = [_exception(one, row) for row in odd if not _alone(row)]
+    groups: dict[tuple[str, str], list[Any]] = {}
+    for row in filter(_alone, odd):
+        groups.setdefault((row.reason, row.code), []).append(row)
+    for (reason, code), rows in groups.items():
+        first = f"`{printable_path(rows[0].path)}`"
+        label = first if len(rows) == 1 else f"{len(rows)} ranges, such as {first}"
+        found.append((f"`{one.name}`", escaped(label), MISSING, MISSING, _why(reason, code)))
+    return found
+
+
+def _alone(row: Any) -> bool:
+    """Whether only one of the two recordings has the range."""
+    return _number(row.nsys_kernels) is None or _number(row.torch_kernels) is None
+
+
+def _equal(row: Any) -> bool:
+    return bool(_number(row.nsys_kernels) == _number(row.torch_kernels) is not None)
+
+
+def _near(row: Any) -> bool:
+    if not _number(row.nsys_total_ns) and not _number(row.torch_total_ns):
+        return _number(row.nsys_total_ns) is not None and _number(row.torch_total_ns) is not None
+    return bool(not pd.isna(row.ratio) and abs(row.ratio - 1) <= AGREE)
+
+
+def _number(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)
+
+
+def _exception(one: Recorded, row: Any) -> tuple[str, ...]:
+    counts = f"{_number(row.nsys_kernels)} / {_number(row.torch_kernels)}"
+    ratio = MISSING if pd.isna(row.ratio) else f"{row.ratio:.3f}"
+    name = escaped(f"`{printable_path(row.path)}`")
+    return f"`{one.name}`", name, counts, ratio, _why(row.reason, row.code)
+
+
+def _why(reason: str, code: str) -> str:
+    return escaped(f"{reason} [{code}]") if code else "within harness's own tolerance"
+
+
+def trainings(evidence: Evidence) -> str:
+    """The transformer's ranges, spelt plainly, compiled, and as a CUDA graph."""
+    runs = [one for one in evidence.runs if one.program.startswith("train_")]
+    if not runs:
+        return ""
+    rows = []
+    for one in runs:
+        for row in rows_of(summarise.ranges(one.captures[0])):
+            if len(row.path) <= 2:
+                name = "&emsp;" * (len(row.path) - 1) + f"`{row.path[-1]}`"
+                each = row.total_gpu_ns / row.instances
+                rows.append((f"`{one.name}`", name, str(row.instances),
+                             f"{row.kernels / row.instances:.1f}", duration(each)))  # fmt: skip
+    return "\n\n".join([
+        "## A training loop",
+        "`examples/train_transformer.py`: per instance of a range, kernels launched and GPU time, "
+        "nested ranges included. A captured step's ranges are passed once, while it is captured.",
+        table(("run", "range", "instances", "kernels", "GPU time"), rows, 2),
+        recorded(runs, "`harness report reports/NAME`"),
+    ])  # fmt: skip
+
+
+def others(evidence: Evidence) -> str:
+    """Public scripts, run unchanged: where their GPU time went."""
+    named = ("workload", "train_transformer.py", "train_ddp.py", "scenarios.py")
+    runs = [one for one in evidence.runs if one.program not in named]
+    if not runs:
+        return ""
+    parts = ["## A public script, unchanged"]
+    for one in runs:
+        ledger = one.captures[0].ledger
+        top = summarise.kernels(one.captures[0]).groupby("kernel", observed=True)
+        sums = top[["kernels", "total_ns"]].sum().sort_values("total_ns", ascending=False)
+        rows = [(f"`{escaped(str(r.Index)[:80])}`", str(r.kernels), duration(r.total_ns))
+                for r in rows_of(sums.head(5))]  # fmt: skip
+        parts += [
+            f"`{one.program}` as an installed package carries it: {ledger.gpu_ops} GPU ops, "
+            f"{duration(ledger.gpu_ns)}; {percent(ledger.attributed_ns / max(ledger.gpu_ns, 1))} "
+            f"inside ranges, {percent(ledger.outside_ns / max(ledger.gpu_ns, 1))} outside, "
+            f"{percent(ledger.unlinked_ns / max(ledger.gpu_ns, 1))} unlinked.",
+            table(("kernel", "executions", "GPU time"), rows),
+        ]
+    return "\n\n".join([*parts, recorded(runs, "`harness report reports/NAME`")])

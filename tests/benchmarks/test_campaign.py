@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The campaign's recorders: what they would run, what they keep, and one at a time on the GPU."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness
+from harness import summarise
+
+ROOT = Path(__file__).parents[2]
+RECORDER = ROOT / "scripts" / "record-campaign"
+GATE = ROOT / "benchmarks" / "campaign_lock"
+
+
+def module(name: str) -> Any:
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    spec = importlib.util.find_spec(name)
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_nine_configurations_are_captured_five_times() -> None:
+    argv = [sys.executable, str(RECORDER), "out", "--dry-run"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    lines = [shlex.split(line) for line in done.stdout.splitlines()]
+    repeated = [line for line in lines if "--repeat" in line]
+    assert all(line[line.index("--repeat") + 1] == "5" for line in repeated)
+    assert all("--nsys" in line and "--compiled" in line for line in repeated)
+    spelt = {tuple(line[line.index("--shape") + 1 :]) for line in repeated}
+    assert len(spelt) == len(repeated) == 9
+    assert {words[0] for words in spelt} == {"8192x1024", "65536x1024", "262144x1024"}
+    trainings = [line for line in lines if "examples/train_transformer.py" in line]
+    assert len(trainings) == 3
+
+
+def test_a_slim_run_says_what_the_whole_one_said(tmp_path: Path) -> None:
+    whole = ROOT / "reports" / "h200-fp32"
+    size = module("campaign_slim").slim(whole, tmp_path / "slim", "renamed")
+    assert size == sum(file.stat().st_size for file in (tmp_path / "slim").iterdir())
+    assert size < 500_000
+    before, after = (
+        summarise.ranges(harness.load(folder).attribute()) for folder in (whole, tmp_path / "slim")
+    )
+    assert after.equals(before)
+    stored = json.loads((tmp_path / "slim" / "run.json").read_text())
+    assert stored["name"] == "renamed"
+    assert "name" not in stored["host"]
+    assert "GPU-d61ad9fe" not in json.dumps(stored)
+    listed = {name for one in stored["passes"] for name in one["files"]}
+    assert listed == {"report.sqlite", "torch_trace.json.gz"}
+
+
+def test_two_programs_hold_the_gpu_one_after_the_other(tmp_path: Path) -> None:
+    """Each writes when it came in and when it left; gated by the import of the module `gated`."""
+    (tmp_path / "gated.py").write_text("")
+    program = (
+        "import json, time; import gated; came = time.monotonic(); time.sleep(0.4);"
+        "print(json.dumps([came, time.monotonic()]))"
+    )
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(GATE), str(tmp_path)]),
+        "HARNESS_LOCK": str(tmp_path / "lock"),
+        "HARNESS_LOCK_AT": "gated",
+        "HARNESS_LOCK_AFTER": "colorsys",
+    }
+    began = time.monotonic()
+    running = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    spans = sorted(json.loads(one.communicate()[0]) for one in running)
+    assert time.monotonic() - began >= 0.8
+    assert spans[0][1] <= spans[1][0]
+
+
+def test_training_is_tried_before_timing() -> None:
+    public = module("campaign_public")
+    found = [
+        public.Found("torch", Path("/x/torch/utils/benchmark/examples/simple_timeit.py")),
+        public.Found("accelerate", Path("/x/accelerate/test_utils/scripts/test_script.py")),
+        public.Found("torch", Path("/x/torch/distributed/tensor/examples/convnext_example.py")),
+    ]
+    tried = public.candidates(found, "python3")
+    assert [Path(one.command[1]).stem for one in tried] == [
+        "convnext_example", "test_script", "simple_timeit",
+    ]  # fmt: skip
+    assert tried[0].environment["WORLD_SIZE"] == "1"
+    assert tried[1].environment == {}
+
+
+@pytest.mark.nsys
+def test_what_is_recorded_is_not_recorded_again(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    name = "h200-8192x1024-fp32"
+    (tmp_path / name).mkdir()
+    argv = [sys.executable, str(RECORDER), str(tmp_path), "--cpu", "--only", name]
+    argv += ["--seconds", "1"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, env={**os.environ, "PYTHON": sys.executable}
+    )
+    assert list((tmp_path / name).iterdir()) == []
+    # Its neighbour with both profilers is asked for too, and one second is too short for it.
+    assert done.returncode == 3, done.stderr
+    assert f"left: ['{name}-both']" in done.stderr

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+"""docs/h200.md is what the recorded runs say."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "h200-page"
+
+
+def made(root: Path) -> str:
+    subprocess.run([sys.executable, str(SCRIPT), "--root", str(root)], check=True)
+    return (root / "docs" / "h200.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two recorded runs, a training, and the fused operator's figures."""
+    (tmp_path / "docs" / "notes" / "data").mkdir(parents=True)
+    data = ROOT / "docs" / "notes" / "data" / "fused_chain_h200.json"
+    shutil.copy(data, tmp_path / "docs" / "notes" / "data")
+    for run in ("reports/h200-fp32", "reports/h200-tf32", "tests/data/recorded/train"):
+        shutil.copytree(ROOT / run, tmp_path / "reports" / Path(run).name)
+    return tmp_path
+
+
+def cells(page: str, *first: str) -> list[str]:
+    """The cells of the one table row that starts with these."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines()
+            if line.startswith("|")]  # fmt: skip
+    (row,) = [row for row in rows if row[: len(first)] == list(first)]
+    return row[len(first) :]
+
+
+def test_the_page_in_the_repository_is_what_its_data_say() -> None:
+    done = subprocess.run([sys.executable, str(SCRIPT), "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_figure_changed_by_hand_fails_the_check(root: Path) -> None:
+    page = made(root)
+    check = [sys.executable, str(SCRIPT), "--check", "--root", str(root)]
+    assert subprocess.run(check).returncode == 0
+    (root / "docs" / "h200.md").write_text(page.replace("3.774", "3.775", 1), encoding="utf-8")
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "not what the data say" in done.stderr
+
+
+def test_the_fused_chain_is_the_median_that_sql_finds(root: Path) -> None:
+    """Ten fused chains in ranges, one kernel each: found here by range and launch, in plain SQL."""
+    with closing(sqlite3.connect(root / "reports" / "h200-fp32" / "report.sqlite")) as db:
+        times = [row[0] for row in db.execute(
+            """SELECT k.end - k.start FROM NVTX_EVENTS AS block
+               JOIN NVTX_EVENTS AS chain ON chain.start BETWEEN block.start AND block.end
+               JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS r ON r.start BETWEEN chain.start AND chain.end
+               JOIN CUPTI_ACTIVITY_KIND_KERNEL AS k ON k.correlationId = r.correlationId
+               WHERE block.text = 'fused-block' AND chain.text = 'chain'""")]  # fmt: skip
+    assert len(times) == 10
+    found = cells(made(root), "131072x1024", "fp32", "1")
+    assert found[2] == f"{median(times) / 1000:.1f} µs"
+
+
+def test_exceptions_carry_their_reason(root: Path) -> None:
+    """AdamW's own ranges are torch.profiler's; cub's are nsys's: see tests/data/recorded."""
+    page = made(root)
+    shared, equal, near, alone, nsys, torch = map(int, row_of_agreement(page, "`train`"))
+    assert (equal, near) == (shared, shared)
+    assert alone == 5
+    assert nsys == torch
+    assert re.findall(r"(\d) ranges, such as .*\[([\w-]+)\]", page) == [
+        ("3", "missing-range"), ("2", "torch-own"),
+    ]  # fmt: skip
+
+
+def row_of_agreement(page: str, name: str) -> list[str]:
+    section = page.split("## Do the two profilers agree?")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith(f"| {name} |")]
+    return re.findall(r"\d+", lines[0].split("|", 2)[2])
+
+
+def test_overheads_are_medians_of_the_rounds(root: Path) -> None:
+    def way(block: float) -> dict[str, object]:
+        one = {"events": [block, block + 2, block + 90], "host": [1.0], "enqueue": [1.0]}
+        samples = {"shape": [8, 4], "launches": 500, "block": one, "block in ranges": one,
+                   "launch": one}  # fmt: skip
+        return {"exit_code": 0, "wall_s": 2.0, "pass_s": 1.5, "samples": samples}
+
+    rounds = [
+        {"plain": way(98), "torch.profiler": way(198), "nsys": way(298), "harness": way(308)},
+        {"plain": way(100), "torch.profiler": way(200), "nsys": way(302), "harness": way(312)},
+        {"plain": way(102), "torch.profiler": way(202), "nsys": way(300), "harness": way(310)},
+    ]
+    file = root / "docs" / "notes" / "data" / "overhead_h200.json"
+    file.write_text(json.dumps({"rounds": rounds}))
+    page = made(root)
+    costs = page.split("## What recording costs")[1]
+    first = cells(costs.split("What harness adds")[0], "the eager block, 8x4", "CUDA events")
+    assert [cell.split(" (")[0] for cell in first] == ["102 ns", "202 ns", "302 ns", "312 ns"]
+    added = cells(costs.split("What harness adds")[1], "the eager block, 8x4", "CUDA events")
+    assert added == ["+10 ns", "+3.3 %", "4 ns"]
+
+
+def test_what_was_not_recorded_has_no_section(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "reports").mkdir()
+    page = made(tmp_path)
+    assert re.findall(r"^## .*", page, re.MULTILINE) == ["## The machine"]
