@@ -89,25 +89,25 @@ def _spelling(shape: str, math: str, cpu: bool) -> tuple[str, ...]:
 def _workload(shape: str, math: str, cpu: bool) -> Recording:
     options = ("--nsys", "--no-torch", "--no-plain", "--repeat", "2" if cpu else "5")
     program = _spelling(shape, math, cpu)
-    return Recording(f"h200-{shape}-{math}", program, options, 50, "workload.phases", ONE_COMPILER)
+    return Recording(f"h200-{shape}-{math}", program, options, 80, "workload.phases", ONE_COMPILER)
 
 
 def _both(shape: str, math: str, cpu: bool) -> Recording:
     program = _spelling(shape, math, cpu)
     return Recording(
-        f"h200-{shape}-{math}-both", program, ("--nsys",), 40, "workload.phases", ONE_COMPILER
+        f"h200-{shape}-{math}-both", program, ("--nsys",), 60, "workload.phases", ONE_COMPILER
     )
 
 
 def _trainings(cpu: bool) -> list[Recording]:
     base = (PYTHON, "examples/train_transformer.py", "--steps", "2" if cpu else "8")
     made = [
-        Recording("h200-train", base, ("--nsys",), 40, "transformer"),
+        Recording("h200-train", base, ("--nsys",), 60, "transformer"),
         Recording(
-            "h200-train-graphs", (*base, "--cuda-graphs"), ("--nsys", "--graphs", "node"), 40,
+            "h200-train-graphs", (*base, "--cuda-graphs"), ("--nsys", "--graphs", "node"), 60,
             "transformer",
         ),
-        Recording("h200-train-compiled", (*base, "--compile"), ("--nsys",), 80, "transformer"),
+        Recording("h200-train-compiled", (*base, "--compile"), ("--nsys",), 90, "transformer"),
     ]  # fmt: skip
     return made[:1] if cpu else made
 
@@ -122,7 +122,8 @@ class Campaign:
         self.logs = settings.out / "log"
         self.failed: list[str] = []
         self.left: list[str] = []
-        self.timings: dict[str, Any] = {}
+        known = settings.out / "timings.json"
+        self.timings: dict[str, Any] = json.loads(known.read_text()) if known.is_file() else {}
 
     @property
     def remaining(self) -> float:
@@ -260,7 +261,7 @@ class Campaign:
         for number, candidate in enumerate(campaign_public.candidates(found, PYTHON)):
             target = self.settings.out / "h200-public"
             trial = Recording(
-                f"h200-public-{number}", candidate.command, ("--nsys",), 45,
+                f"h200-public-{number}", candidate.command, ("--nsys",), 60,
                 environment=candidate.environment,
             )  # fmt: skip
             if target.exists() or self.remaining < trial.seconds:
@@ -275,6 +276,8 @@ class Campaign:
                 campaign_public.rename(recorded, target)
                 self.failed = [n for n in self.failed if not n.startswith("h200-public-")]
                 return
+            if good:  # it ran, and used no GPU
+                recorded.rename(self._aside(trial.name))
         if not (self.settings.out / "h200-public").exists():
             self.left.append("h200-public")
 

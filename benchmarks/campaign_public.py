@@ -24,13 +24,12 @@ PLACES = {
     "e3nn": ("**/examples/**/*.py",),
     "timm": ("**/train*.py",),
 }
-#: Ends of paths, in the order they are tried: training first, then whatever launches kernels.
+#: Ends of paths, in the order they are tried; all of them train something.
 WANTED = (
     "torch/distributed/tensor/examples/convnext_example.py",
     "accelerate/test_utils/scripts/test_script.py",
     "accelerate/test_utils/scripts/test_sync.py",
     "torch/distributed/checkpoint/examples/stateful_example.py",
-    "torch/utils/benchmark/examples/simple_timeit.py",
 )
 #: A job of one rank, as a launcher would describe it.
 ONE_RANK = {
@@ -63,15 +62,12 @@ def discover() -> list[Found]:
 
 
 def candidates(found: list[Found], python: str) -> list[Candidate]:
-    """Commands for those of WANTED that are here: alone, then as the only rank of a job.
-
-    ``simple_timeit`` is no training; it is the last resort.
-    """
+    """Commands for those of WANTED that are here, as the only rank of a job where they need one."""
     made: list[Candidate] = []
     for end in WANTED:
         for one in found:
             if str(one.path).endswith("/" + end):
-                ranks = {} if "accelerate" in end or "benchmark" in end else ONE_RANK
+                ranks = {} if end.startswith("accelerate/") else ONE_RANK
                 made.append(Candidate((python, str(one.path)), ranks))
     return made
 

@@ -89,7 +89,7 @@ def test_two_programs_hold_the_gpu_one_after_the_other(tmp_path: Path) -> None:
     assert spans[0][1] <= spans[1][0]
 
 
-def test_training_is_tried_before_timing() -> None:
+def test_training_scripts_are_tried_in_order_and_nothing_else_is() -> None:
     public = module("campaign_public")
     found = [
         public.Found("torch", Path("/x/torch/utils/benchmark/examples/simple_timeit.py")),
@@ -98,8 +98,9 @@ def test_training_is_tried_before_timing() -> None:
     ]
     tried = public.candidates(found, "python3")
     assert [Path(one.command[1]).stem for one in tried] == [
-        "convnext_example", "test_script", "simple_timeit",
-    ]  # fmt: skip
+        "convnext_example",
+        "test_script",
+    ]
     assert tried[0].environment["WORLD_SIZE"] == "1"
     assert tried[1].environment == {}
 
