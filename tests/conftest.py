@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,13 @@ from hypothesis import settings
 settings.register_profile("suite", derandomize=True)
 if "HARNESS_EXAMPLES" not in os.environ:
     settings.load_profile("suite")
+
+# nohup and background jobs of a shell start programs with these ignored, and children inherit it:
+# then the tests that stop a run would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -123,7 +123,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     threshold = options["threshold"] / 100
     if not math.isfinite(threshold):
         raise UsageProblem(f"--threshold {options['threshold']}: not a percentage")
-    limit = gate.parse(options["fail_on"], threshold) if options["fail_on"] else None
+    limit = gate.parse(options["fail_on"], threshold) if options["fail_on"] is not None else None
     summary_file = _summary_file() if options["github"] else None
     asked = Options(
         policy=options["policy"],
@@ -133,10 +133,10 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         by=options["by"],
         force=options["force"],
     )
-    plan = make_plan(paths, options["baseline"], options["newest"])
+    question = options["newest"] or limit is not None
+    plan = make_plan(paths, options["baseline"], options["newest"], question)
     for note in plan.notes:
         say(note.message, note.hint)
-    question = options["newest"] or limit is not None
     comparisons = _compare_all(plan, asked, options["source"], question)
     outcome = gate.judge(comparisons[0], limit) if limit is not None else None
     format_ = choose_format(options["format_"], options["output"])
@@ -151,13 +151,15 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     return int(outcome.code)
 
 
-def make_plan(paths: tuple[str, ...], baseline: str | None, newest: bool) -> Plan:
-    """What to compare with what.
+def make_plan(
+    paths: tuple[str, ...], baseline: str | None, newest: bool, question: bool = False
+) -> Plan:
+    """What to compare with what. A ``question`` is about the newest run (--newest, --fail-on).
 
     Raises:
         UsageProblem: not one or two paths.
         HarnessError: a path that is not there.
-        UnreadableReport: a folder with fewer than two runs.
+        UnreadableReport: a folder with fewer than two runs, or a question about the baseline.
     """
     from harness.comparison.inputs import Named
     from harness.readers.paths import check_path
@@ -176,7 +178,7 @@ def make_plan(paths: tuple[str, ...], baseline: str | None, newest: bool) -> Pla
             f"compare takes a base and a new run, or one folder of runs; got {len(paths)} paths",
             hint="harness compare BASE NEW, or harness compare reports --baseline NAME",
         )
-    return _plan_of_one(Path(paths[0]), baseline, newest)
+    return _plan_of_one(Path(paths[0]), baseline, newest, question)
 
 
 def _closest(path: str) -> str:
@@ -188,7 +190,7 @@ def _closest(path: str) -> str:
     return f"Did you mean {parent / near[0]}?" if near else ""
 
 
-def _plan_of_one(path: Path, baseline: str | None, newest: bool) -> Plan:
+def _plan_of_one(path: Path, baseline: str | None, newest: bool, question: bool) -> Plan:
     from harness.comparison import inputs
 
     if path.is_file() or inputs.is_run(path):
@@ -212,6 +214,12 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool) -> Plan:
         raise UnreadableReport(
             f"{path}: fewer than two complete runs to compare{left_out}",
             hint="Record another one: harness run --nsys",
+        )
+    if question and runs[-1].path.resolve() == base_run.path.resolve():
+        # Judging an older run against it would pass any change that moves the baseline along.
+        raise UnreadableReport(
+            f"{path}: the newest run, {base_run.name}, is the baseline itself",
+            hint="Record a new run, or name both: harness compare BASE NEW",
         )
     news = tuple(reversed(rest))
     named = baseline is not None

@@ -138,3 +138,21 @@ def test_meanings_in_every_format(tmp_path: Path, asked: list[str]) -> None:
     assert [row["column"] for row in rows] == [each["column"] for each in listed]
     done = harness(tmp_path, "report", *asked, "-o", "meaning.md")
     assert (tmp_path / "meaning.md").read_text().startswith("| column")
+
+
+def test_a_gate_does_not_judge_an_older_run_when_the_newest_is_the_baseline(reports: Path) -> None:
+    # A change that moves the baseline to its own run would always pass.
+    assert harness(reports.parent, "baseline", "save", "main", "three").returncode == 0
+    for question in (("--fail-on", "slower"), ("--newest",)):
+        done = harness(reports.parent, "compare", "reports", "--baseline", "main", *question)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "the newest run, three, is the baseline itself" in done.stderr
+    done = harness(reports.parent, "compare", "reports", "--baseline", "main", "--format", "json")
+    assert (done.returncode, news(done.stdout)) == (0, ["two", "one"])
+
+
+def test_an_empty_gate_is_refused(reports: Path) -> None:
+    # What a CI variable that is not set leaves of a gate.
+    done = harness(reports.parent, "compare", "reports", "--fail-on", "")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "not understood" in done.stderr
