@@ -65,6 +65,11 @@ class Settings:
     cpu: bool = False
     only: tuple[str, ...] = ()
 
+    def wants(self, name: str) -> bool:
+        """Whether ``only`` leaves the recording in; a word stands for all that begin with it."""
+        only = self.only
+        return not only or any(name == word or name.startswith(word + "-") for word in only)
+
 
 def plan(cpu: bool) -> list[Recording]:
     """Everything, the most valuable first. ``cpu``: the same names, small, to try the plumbing."""
@@ -133,22 +138,18 @@ class Campaign:
         """Exit code: 0 all is there, 3 some is left for want of time, 1 a recording failed."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self._build()
-        if self._wanted("overhead"):
+        if self.settings.wants("overhead"):
             self._overhead()
-        wanted = [one for one in plan(self.settings.cpu) if self._wanted(one.name)]
+        wanted = [one for one in plan(self.settings.cpu) if self.settings.wants(one.name)]
         first, rest = wanted[:4], wanted[4:]
         with ThreadPoolExecutor(self.settings.jobs) as pool:
             jobs = [pool.submit(self._guarded, one) for one in first]
-            if self._wanted("h200-public"):
+            if self.settings.wants("h200-public"):
                 jobs.append(pool.submit(self._public))
             jobs += [pool.submit(self._guarded, one) for one in rest]
             for job in jobs:
                 job.result()
         return self._end()
-
-    def _wanted(self, name: str) -> bool:
-        only = self.settings.only
-        return not only or any(name == word or name.startswith(word + "-") for word in only)
 
     def _end(self) -> int:
         (self.settings.out / "timings.json").write_text(json.dumps(self.timings, indent=1) + "\n")
@@ -288,6 +289,5 @@ def say(line: str) -> None:
 
 def commands(settings: Settings) -> list[str]:
     """What would run, for --dry-run."""
-    wanted = [one for one in plan(settings.cpu)
-              if not settings.only or one.name in settings.only]  # fmt: skip
+    wanted = [one for one in plan(settings.cpu) if settings.wants(one.name)]
     return [shlex.join(one.command(settings.out / one.name)) for one in wanted]

@@ -218,16 +218,13 @@ class Meaning:
 def explain(column: str) -> list[Meaning]:
     """Every meaning of ``column``, alike ones merged; UsageProblem names near misses."""
     wanted = column.strip().casefold()
-    found: dict[tuple[str, str], list[str]] = {}
-    for view, name, text in _all_columns():
-        if name.casefold() == wanted:
-            found.setdefault((name, text), []).append(view)
+    found = [meaning for meaning in meanings() if meaning.column.casefold() == wanted]
     if not found:
         names = {name for _, name, _ in _all_columns()}
         near = sorted(name for name in names if wanted and wanted in name.casefold())
         hint = f"Did you mean {', '.join(near)}?" if near else "`--columns` lists them all."
         raise UsageProblem(f"no view has a column {column!r}", hint=hint)
-    return [Meaning(tuple(views), name, text) for (name, text), views in found.items()]
+    return found
 
 
 def meanings() -> list[Meaning]:

@@ -64,10 +64,7 @@ NAME_KINDS = {"short": "name", "demangled": "demangled", "mangled": "mangled"}
 def ranges(found: Attribution) -> pd.DataFrame:
     """One row a process and path, threads merged, in tree order."""
     rows = path_rows(found)
-    out = _measured(found, rows)
-    order = tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
-    out = out.iloc[order]
-    return out[out["instances"] > 0][[*RANGE_COLUMNS, *EXTRA_COLUMNS]].reset_index(drop=True)
+    return in_tree_order(_measured(found, rows), rows.parent, [*RANGE_COLUMNS, *EXTRA_COLUMNS])
 
 
 def names(found: Attribution) -> pd.DataFrame:
@@ -238,9 +235,7 @@ def layers(found: Attribution) -> pd.DataFrame:
             "first_ns": measured["first_ns"],
         }
     )
-    order = tree_order(rows.parent, table["pid"].to_numpy(), table["first_ns"].to_numpy())
-    table = table.iloc[order]
-    return table[table["instances"] > 0][LAYER_COLUMNS].reset_index(drop=True)
+    return in_tree_order(table, rows.parent, LAYER_COLUMNS)
 
 
 def latency(found: Attribution) -> pd.DataFrame:
@@ -256,9 +251,7 @@ def latency(found: Attribution) -> pd.DataFrame:
     measured = _measured(found, rows)
     for name, values in table.items():
         measured[name] = values
-    order = tree_order(rows.parent, measured["pid"].to_numpy(), measured["first_ns"].to_numpy())
-    measured = measured.iloc[order]
-    return measured[measured["instances"] > 0][LATENCY_COLUMNS].reset_index(drop=True)
+    return in_tree_order(measured, rows.parent, LATENCY_COLUMNS)
 
 
 def communication(found: Attribution) -> pd.DataFrame:
@@ -269,10 +262,7 @@ def communication(found: Attribution) -> pd.DataFrame:
     table.update(totals(found, rows))
     table.update(measures.communication(found, rows))
     table["compute_ns"] = table["total_gpu_ns"] - table["comm_ns"]
-    out = pd.DataFrame(table)
-    order = tree_order(rows.parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
-    out = out.iloc[order]
-    return out[out["instances"] > 0][COMMUNICATION_COLUMNS].reset_index(drop=True)
+    return in_tree_order(pd.DataFrame(table), rows.parent, COMMUNICATION_COLUMNS)
 
 
 def path_kernels(found: Attribution, names: str = "short") -> pd.DataFrame:
@@ -300,6 +290,13 @@ def _measured(found: Attribution, rows: Rows) -> pd.DataFrame:
     out["busy_ns"] = busy(found, rows)
     out["idle_ns"] = out["span_ns"] - np.minimum(out["busy_ns"], out["span_ns"])
     return pd.DataFrame(out)
+
+
+def in_tree_order(table: pd.DataFrame, parent: Ints, columns: list[str]) -> pd.DataFrame:
+    """``columns`` of the rows of a tree that have ranges, parents before children."""
+    order = tree_order(parent, table["pid"].to_numpy(), table["first_ns"].to_numpy())
+    table = table.iloc[order]
+    return table[table["instances"] > 0][columns].reset_index(drop=True)
 
 
 def tree_order(parent: Ints, pid: Ints, first: Ints) -> Ints:

@@ -31,8 +31,7 @@ def _without_correlation(trace: Trace, unlinked: Mask) -> Iterator[Warning_]:
     if not none.any():
         return
     ns = int((ops["end"].to_numpy() - ops["start"].to_numpy())[none].sum())
-    kinds = ops["kind"].cat
-    graphs = none & (kinds.codes.to_numpy() == _code(list(kinds.categories), "graph"))
+    graphs = none & (ops["kind"] == "graph").to_numpy()
     if graphs.any():
         what = f"{int(graphs.sum())} CUDA graphs were launched from the device"
         hint = (
@@ -91,7 +90,3 @@ def _calls(trace: Trace, pattern: re.Pattern[str]) -> Mask:
     if not wanted:
         return np.zeros(len(trace.launches), dtype=bool)
     return np.isin(names.codes.to_numpy(), wanted)
-
-
-def _code(categories: list[str], name: str) -> int:
-    return categories.index(name) if name in categories else -2

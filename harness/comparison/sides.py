@@ -130,7 +130,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         source=found.trace.source,
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
-        devices=tuple(sorted(set(found.trace.gpu_ops["device"].tolist()))),
+        devices=tuple(sorted(found.trace.gpu_ops["device"].unique().tolist())),
         graphs=_graphs(found.trace.gpu_ops),
         fingerprint=_fingerprint(found.trace),
     )

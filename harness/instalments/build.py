@@ -18,7 +18,7 @@ from harness.instalments.rows import Book
 from harness.instalments.sums import Sums, add_ledgers
 from harness.instalments.unions import Busy
 from harness.report import Report, Request, arrange
-from harness.summarise import EXTRA_COLUMNS, NAME_COLUMNS, RANGE_COLUMNS, tree_order
+from harness.summarise import EXTRA_COLUMNS, NAME_COLUMNS, RANGE_COLUMNS, in_tree_order
 from harness.trace import Warning_
 
 if TYPE_CHECKING:
@@ -122,9 +122,7 @@ class _View:
     def _ranges(self) -> pd.DataFrame:
         out = self._measured(("pid", "path", "domain", "name", "style"))
         parent = numbering.parents(self.book)
-        order = tree_order(parent, out["pid"].to_numpy(), out["first_ns"].to_numpy())
-        out = out.iloc[order]
-        return out[out["instances"] > 0][[*RANGE_COLUMNS, *EXTRA_COLUMNS]].reset_index(drop=True)
+        return in_tree_order(out, parent, [*RANGE_COLUMNS, *EXTRA_COLUMNS])
 
     def _names(self) -> pd.DataFrame:
         out = self._measured(("domain", "name", "style", "pid", "tid"))

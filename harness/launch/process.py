@@ -19,8 +19,6 @@ from harness.launch.watchdog import Watchdog, stop_tree
 
 #: A daemon that the program left behind may hold the output pipe open for ever.
 LINGER_S = 1.0
-#: From SIGINT to SIGTERM to SIGKILL when harness itself is stopped.
-GRACE_S = 5.0
 
 
 class Stopped(BaseException):
@@ -107,7 +105,8 @@ def run_logged(
             code = child.wait()
             duration = time.monotonic() - started
         except Stopped:
-            _stop_tree(child, own_group)
+            # SIGINT first, so that programs and nsys may clean up; then harder.
+            stop_tree(child.pid, own_group, lambda: child.poll() is None)
             raise
         finally:
             if watch is not None:
@@ -140,8 +139,3 @@ def _pump(
                 gone_at = time.monotonic()
             if gone_at is not None and time.monotonic() - gone_at > LINGER_S:
                 return True
-
-
-def _stop_tree(child: subprocess.Popen[bytes], own_group: bool) -> None:
-    """SIGINT first, so that programs and nsys may clean up; then harder."""
-    stop_tree(child.pid, own_group, lambda: child.poll() is None, GRACE_S)

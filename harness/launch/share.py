@@ -59,11 +59,11 @@ def share(source: Path, target: Path) -> Shared:
     (target / "run.json").write_text(text + "\n", encoding="utf-8")
     for file in sorted(source.iterdir()):
         name = file.name
+        if is_lfs_pointer(file):
+            left_out.append((name, "a Git LFS pointer, not the file itself (git lfs pull)"))
+            continue
         if name.endswith(".sqlite") and is_export(file):
             scrub(file, target / name)
-        elif is_lfs_pointer(file):
-            left_out.append((name, _why(file)))
-            continue
         elif name.startswith("torch_trace") and name.endswith(".json.gz"):
             scrub_trace(file, target / name)
         elif _TABLES.fullmatch(name):
@@ -71,16 +71,13 @@ def share(source: Path, target: Path) -> Shared:
         elif name == "run.json":
             continue
         else:
-            left_out.append((name, _why(file)))
+            left_out.append((name, _why(name)))
             continue
         copied.append(name)
     return Shared(target, tuple(copied), tuple(left_out))
 
 
-def _why(file: Path) -> str:
-    name = file.name
-    if is_lfs_pointer(file):
-        return "a Git LFS pointer, not the file itself (git lfs pull)"
+def _why(name: str) -> str:
     if name.endswith(".nsys-rep"):
         return "carries the environment and cannot be scrubbed"
     if name.endswith(".log"):

@@ -20,6 +20,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+#: From SIGINT to SIGTERM to SIGKILL.
+GRACE_S = 5.0
+
 
 class Watchdog:
     """The watching process. As a context manager: there as long as the block runs."""
@@ -65,8 +68,8 @@ class Watchdog:
             self._process.wait()
 
 
-def stop_tree(pid: int, group: bool, running: Callable[[], bool], grace: float) -> None:
-    """End a process and all it started: SIGINT, SIGTERM, SIGKILL, ``grace`` seconds apart."""
+def stop_tree(pid: int, group: bool, running: Callable[[], bool]) -> None:
+    """End a process and all it started: SIGINT, SIGTERM, SIGKILL, GRACE_S seconds apart."""
     others: list[int] = []
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
         # nsys puts the program into a group of its own. Once its parent is gone it is nobody's
@@ -82,7 +85,7 @@ def stop_tree(pid: int, group: bool, running: Callable[[], bool], grace: float) 
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if not (group and os.getpgid(target) == pid):
                     os.kill(target, signum)
-        deadline = time.monotonic() + grace
+        deadline = time.monotonic() + GRACE_S
         while time.monotonic() < deadline:
             if not running() and not any(alive(found) for found in others):
                 return
@@ -120,7 +123,7 @@ def main() -> None:
         guarded = (int(words[0]), words[1] == "1") if len(words) == 2 else None
     if guarded is not None:
         pid, group = guarded
-        stop_tree(pid, group, lambda: alive(pid), 5.0)
+        stop_tree(pid, group, lambda: alive(pid))
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.arrays import Ints, Mask, numbered
+from harness.attribute.arrays import Ints, Mask
 from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows
 from harness.measures.totals import totals
-from harness.measures.unions import busy
+from harness.measures.unions import busy, device_groups
 
 #: NCCL and RCCL (since 2.18 ``ncclDevKernel_…``), MSCCL, NVSHMEM, and the all-reduces that PyTorch
 #: and vLLM bring along. Namespaces, ``void`` and template arguments around the name do not matter.
@@ -67,9 +67,7 @@ def _uncovered(found: Attribution, ops: Ops, moves: Mask) -> tuple[Ints, Ints]:
     kernel of the device covers. Each process and device has a clock of its own.
     """
     frame = found.trace.gpu_ops
-    _, process = numbered(frame["process"].to_numpy())
-    device = frame["device"].to_numpy().astype(np.int64)
-    _, group = numbered(process * (int(device.max(initial=0)) + 2) + device + 1)
+    group = device_groups(frame["process"].to_numpy(), frame["device"].to_numpy())
     start, end = ops.start.copy(), ops.end.copy()
     computes = (ops.kind == 0) & ~moves
     for number in np.unique(group[moves]):

@@ -80,10 +80,15 @@ def _by_device(found: Attribution, ops: Ops) -> tuple[Ints | None, Ints | None]:
         if bool((ops.start[1:] >= ops.start[:-1]).all()):
             return None, None
         return np.argsort(ops.start, kind="stable"), None
-    codes = numbered(process)[1]
-    group = codes * (int(device.max(initial=0)) + 2) + device + 1
+    group = device_groups(process, device)
     order = np.lexsort((ops.start, group))
     return order, group[order]
+
+
+def device_groups(process: Ints, device: Ints) -> Ints:
+    """A number a (process, device); a device of -1 is one of its own."""
+    codes = numbered(process)[1]
+    return codes * (int(device.max(initial=0)) + 2) + device + 1
 
 
 def _alone(group: Ints | None, start: Ints, end: Ints) -> Mask:

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from harness.errors import UnreadableReport
 from harness.readers import arrow_sqlite
-from harness.readers.paths import LFS_POINTER
+from harness.readers.paths import LFS_POINTER, lfs_pointer
 from harness.readers.text_codes import TextEncoder
 
 Int64 = npt.NDArray[np.int64]
@@ -361,9 +361,7 @@ def _check_file(path: Path) -> None:
             hint="nsys export leaves an empty file when it fails; look at what it printed.",
         )
     if head.startswith(LFS_POINTER):
-        raise UnreadableReport(
-            f"{path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
-        )
+        raise lfs_pointer(path)
     if head.startswith(_MAGIC):
         return
     if _MAGIC.startswith(head):

@@ -21,7 +21,7 @@ from typing import IO, Any
 import msgspec
 
 from harness.errors import UnreadableReport
-from harness.readers.paths import LFS_POINTER
+from harness.readers.paths import LFS_POINTER, lfs_pointer
 
 CHUNK = 1 << 20  # small enough for its structs to stay in the cache
 _CUTS_TRIED = 16
@@ -151,9 +151,7 @@ class EventFile:
         """Read up to the ``[`` of the event list; returns what follows it."""
         text = file.read(CHUNK).removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
         if text.startswith(LFS_POINTER):
-            raise UnreadableReport(
-                f"{self.path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
-            )
+            raise lfs_pointer(self.path)
         if not text:
             raise UnreadableReport(f"{self.path}: empty file", hint="Record the trace again.")
         if text.startswith(b"["):  # 2020: the whole file is the list

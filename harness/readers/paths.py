@@ -53,9 +53,14 @@ def is_lfs_pointer(path: str | Path) -> bool:
         return False
 
 
+def lfs_pointer(path: str | Path) -> UnreadableReport:
+    """The error for a file that is a Git LFS pointer."""
+    return UnreadableReport(
+        f"{path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
+    )
+
+
 def check_lfs(path: str | Path) -> None:
     """Raises UnreadableReport where ``path`` is a Git LFS pointer."""
     if is_lfs_pointer(path):
-        raise UnreadableReport(
-            f"{path}: a Git LFS pointer, not the file itself", hint="Run git lfs pull."
-        )
+        raise lfs_pointer(path)
