@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from statistics import median
+import math
+from dataclasses import dataclass
+from statistics import mean, median, stdev
 from typing import TYPE_CHECKING, Any
 
 from campaign_evidence import sample
-from campaign_markdown import TO, duration, table
+from campaign_markdown import MISSING, TO, duration, table
+
+from harness.comparison.distributions import t_quantile
 
 if TYPE_CHECKING:
     from campaign_evidence import Evidence
@@ -33,7 +37,7 @@ def overhead(evidence: Evidence) -> str:
             cells = [sample(data, way, what, clock) for way in WAYS]
             if all(cells):
                 rows.append((label, how, *map(_spread, cells)))
-                added.append((label, how, *_added(cells[2], cells[3])))
+                added.append(Added(label, how, cells[2], cells[3]))
     return "\n\n".join([
         "## What recording costs",
         f"{len(data['rounds'])} rounds of the four ways in turn: `python benchmarks/overhead.py "
@@ -41,9 +45,12 @@ def overhead(evidence: Evidence) -> str:
         "smallest and largest.",
         table(("", "clock", "plain", "torch.profiler", "nsys by hand", "harness run --nsys"),
               rows, 2),
-        "What harness adds to nsys started by hand with the same options: the difference of the "
-        "medians, beside what nsys by hand differs from itself between rounds.",
-        table(("", "clock", "added", "in per cent", "nsys's own range"), added, 2),
+        "What harness adds to nsys started by hand with the same options: harness less nsys of the "
+        "same round, the mean over the rounds with its 95 % interval (Student's t), beside what "
+        "nsys by hand differs from itself between rounds.",
+        table(("", "clock", "added", "95 % interval", "in per cent", "nsys's own range"),
+              [one.cells for one in added], 2),
+        _verdict(added),
         *_whole(data),
     ])  # fmt: skip
 
@@ -52,12 +59,62 @@ def _spread(values: list[float]) -> str:
     return f"{duration(median(values))} ({duration(min(values))}{TO}{duration(max(values))})"
 
 
-def _added(nsys: list[float], ours: list[float]) -> tuple[str, str, str]:
-    difference = median(ours) - median(nsys)
-    return (
-        f"{difference:+.0f} ns",
-        f"{100 * difference / median(nsys):+.1f} %",
-        f"{max(nsys) - min(nsys):.0f} ns",
+@dataclass(frozen=True)
+class Added:
+    """What harness adds to nsys, from one median a round of each, in ns."""
+
+    label: str
+    how: str
+    nsys: list[float]
+    harness: list[float]
+
+    @property
+    def differences(self) -> list[float]:
+        return [ours - theirs for ours, theirs in zip(self.harness, self.nsys, strict=True)]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Of the mean difference; infinite with one round."""
+        number = len(self.differences)
+        middle = mean(self.differences)
+        if number < 2:
+            return -math.inf, math.inf
+        half = t_quantile(0.95, number - 1) * stdev(self.differences) / math.sqrt(number)
+        return middle - half, middle + half
+
+    @property
+    def measurable(self) -> bool:
+        low, high = self.interval
+        return not low <= 0 <= high
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        middle, (low, high) = mean(self.differences), self.interval
+        known = math.isfinite(low)
+        return (
+            self.label,
+            self.how,
+            f"{middle:+.0f} ns",
+            f"{low:+.0f} to {high:+.0f} ns" if known else MISSING,
+            f"{100 * middle / mean(self.nsys):+.1f} %",
+            f"{max(self.nsys) - min(self.nsys):.0f} ns",
+        )
+
+
+def _verdict(added: list[Added]) -> str:
+    """What the intervals allow to say, and no more."""
+    clear = [one for one in added if one.measurable]
+    positive = sum(mean(one.differences) > 0 for one in added)
+    said = f"In {len(added) - len(clear)} of {len(added)} rows the interval holds 0: there these "
+    said += "rounds show nothing that harness adds. "
+    for one in clear:
+        own = max(one.nsys) - min(one.nsys)
+        within = "less" if abs(mean(one.differences)) <= own else "more"
+        said += f"In one it does not ({one.label}, {one.how}), where the difference is {within} "
+        said += "than nsys's own range between rounds. "
+    return said + (
+        f"The mean is above 0 in {positive} of {len(added)}; rows of one kind of work are not "
+        "independent of each other."
     )
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterable
@@ -17,8 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import harness
 from harness import gather, readers, summarise
-from harness.errors import HarnessError
-from harness.launch.rundir import Run, list_runs
+from harness.launch.rundir import Run
 from harness.report import Request
 
 if TYPE_CHECKING:
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from harness.comparison import Comparison
 
 Path_ = tuple[str, ...]
+Samples = dict[Path_, list[int]]
 MATHS = ("fp32", "TF32", "bf16", "fp16")
 
 
@@ -101,8 +100,14 @@ class Recorded:
 
     @cached_property
     def captures(self) -> list[Attribution]:
+        """What nsys recorded; empty where only an extract is kept."""
         files = readers.captures(self.folder)
         return [harness.load(file).attribute(policy="autograd") for file in files]
+
+    @property
+    def stored(self) -> dict[str, Comparison]:
+        """By the base's name, comparisons made when the recording was at hand (of extracts)."""
+        return {}
 
     @cached_property
     def torch(self) -> Attribution:
@@ -115,12 +120,23 @@ class Recorded:
         return gather.read(source, Request(view="both")).rows
 
     @cached_property
+    def samples(self) -> list[Samples]:
+        """Per capture and range path, GPU time of each instance in ns, nested ranges included."""
+        return [
+            {
+                _path(path): [int(value) for value in values]
+                for path, values in summarise.instances(one).groupby("path")["total_gpu_ns"]
+            }
+            for one in self.captures
+        ]
+
+    @cached_property
     def timings(self) -> dict[Path_, Timing]:
         """Per range path, what one instance costs the GPU, nested ranges included."""
         found: dict[Path_, list[float]] = {}
-        for capture in self.captures:
-            for path, values in summarise.instances(capture).groupby("path")["total_gpu_ns"]:
-                found.setdefault(_path(path), []).append(float(values.median()))
+        for capture in self.samples:
+            for path, values in capture.items():
+                found.setdefault(path, []).append(float(median(values)))
         return {
             path: Timing(median(values), min(values), max(values)) for path, values in found.items()
         }
@@ -135,6 +151,7 @@ class Evidence:
     """Everything the page may use. What was not recorded is absent, and so is its section."""
 
     runs: tuple[Recorded, ...]
+    extracts: tuple[Recorded, ...]
     fused: dict[str, Any] | None
     overhead: dict[str, Any] | None
 
@@ -142,16 +159,19 @@ class Evidence:
     def workloads(self) -> list[Recorded]:
         """Runs of the workload, by shape and precision; of two alike the one with more captures
         first."""
-        found = [one for one in self.runs if one.run.workload and one.program == "workload"]
-        return sorted(found, key=lambda r: (r.shape, MATHS.index(r.math), -len(r.captures), r.name))
+        all_ = (*self.runs, *self.extracts)
+        found = [one for one in all_ if one.run.workload and one.program == "workload"]
+        return sorted(found, key=lambda r: (r.shape, MATHS.index(r.math), -len(r.samples), r.name))
 
     @property
     def best(self) -> list[Recorded]:
         """Of each shape and precision the run with most captures."""
-        first: dict[Any, Recorded] = {}
-        for one in self.workloads:
-            first.setdefault((one.shape, one.math), one)
-        return list(first.values())
+        return _first(self.workloads)
+
+    @property
+    def kept(self) -> list[Recorded]:
+        """The same, of those whose recordings are at hand."""
+        return _first([one for one in self.workloads if one in self.runs])
 
     def pairs(self) -> list[tuple[Recorded, Recorded]]:
         """(fp32, another precision) of one shape."""
@@ -160,28 +180,19 @@ class Evidence:
                 if one.math != "fp32" and one.shape in base]  # fmt: skip
 
 
-def read(root: Path) -> Evidence:
-    """What the repository at ``root`` holds. Only runs on a GPU count."""
-    runs = [Recorded(run) for run in list_runs(root / "reports") if run.complete and run.gpu]
-    data = root / "docs" / "notes" / "data"
-    return Evidence(
-        tuple(sorted(runs, key=lambda one: one.name)),
-        _json(data / "fused_chain_h200.json"),
-        _json(data / "overhead_h200.json"),
-    )
-
-
-def _json(file: Path) -> dict[str, Any] | None:
-    if not file.is_file():
-        return None
-    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return found
+def _first(runs: list[Recorded]) -> list[Recorded]:
+    first: dict[Any, Recorded] = {}
+    for one in runs:
+        first.setdefault((one.shape, one.math), one)
+    return list(first.values())
 
 
 def compare(base: Recorded, new: Recorded) -> Comparison:
-    """compare's answer; another dtype is what is asked about, so it must not forbid a verdict."""
-    force = (base.run.workload or {}).get("dtype") != (new.run.workload or {}).get("dtype")
-    return harness.compare(base.folder, new.folder, force=force)
+    """compare's answer; with force where it refuses a verdict for something that differs."""
+    if base.name in new.stored:
+        return new.stored[base.name]
+    found = harness.compare(base.folder, new.folder)
+    return harness.compare(base.folder, new.folder, force=True) if found.blocked else found
 
 
 def sample(overhead: dict[str, Any], way: str, what: str, clock: str) -> list[float]:
@@ -199,6 +210,3 @@ def kernels(attribution: Attribution) -> tuple[int, int]:
 
 def distinct(values: Iterable[Any]) -> list[str]:
     return sorted({str(value) for value in values if value})
-
-
-__all__ = ["Evidence", "HarnessError", "Recorded", "Timing", "compare", "read"]

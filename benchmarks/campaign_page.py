@@ -3,33 +3,38 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from campaign_costs import overhead
-from campaign_evidence import Evidence, Recorded, Timing, compare, distinct, kernels, read
+from campaign_evidence import Evidence, Recorded, Timing, compare, distinct, kernels
+from campaign_extract import extracts
 from campaign_markdown import (
     MISSING,
     TO,
     duration,
     escaped,
+    names,
     percent,
     recorded,
     rows_of,
     shape,
     table,
 )  # fmt: skip
+from campaign_model import kernel_by_kernel, model
 
 from harness import disagreement, summarise
+from harness.launch.rundir import list_runs
 from harness.render.text import printable_path
 
 if TYPE_CHECKING:
     from harness.comparison import Comparison, Row
 
 #: How far apart the two profilers may be before the page names the range.
-AGREE = 0.02
+AGREE = disagreement.TOLERANCE
 SPELLINGS = ("eager", "fused", "compiled")
 INTRODUCTION = """\
 # What the H200 says
@@ -40,6 +45,25 @@ say. To record it anew: `scripts/record-campaign` and `benchmarks/fused_chain.py
 one GPU and nsys."""
 
 
+def read(root: Path) -> Evidence:
+    """What the repository at ``root`` holds. Only runs on a GPU count."""
+    runs = [Recorded(run) for run in list_runs(root / "reports") if run.complete and run.gpu]
+    data = root / "docs" / "notes" / "data"
+    return Evidence(
+        tuple(sorted(runs, key=lambda one: one.name)),
+        tuple(extracts(data / "extracts")),
+        _json(data / "fused_chain_h200.json"),
+        _json(data / "overhead_h200.json"),
+    )
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    if not file.is_file():
+        return None
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
 def page(root: Path) -> str:
     """The whole page for the repository at ``root``; sections without data are left out."""
     evidence = read(root)
@@ -47,6 +71,7 @@ def page(root: Path) -> str:
         machine,
         fused,
         model,
+        kernel_by_kernel,
         spellings,
         precisions,
         agreement,
@@ -68,6 +93,7 @@ def machine(evidence: Evidence) -> str:
         ("CPU", distinct(one.run.host.get("cpu") for one in runs)),
         ("runs", [str(len(runs))]),
         ("captures under nsys", [str(sum(len(one.run.captures()) for one in runs))]),
+        ("runs kept as extracts", [str(len(evidence.extracts))]),
     ]  # fmt: skip
     return "## The machine\n\n" + table(("", ""), [(k, ", ".join(v)) for k, v in rows], 2)
 
@@ -110,37 +136,6 @@ def fused(evidence: Evidence) -> str:
     ])  # fmt: skip
 
 
-def model(evidence: Evidence) -> str:
-    """Eager over fused chain: what the bytes predict, and what was measured."""
-    rows, runs = [], []
-    for one in evidence.best:
-        eager, quick = (one.timings.get((f"{s}-block", "chain")) for s in ("eager", "fused"))
-        if eager is None or quick is None:
-            continue
-        predicted = (one.run.workload or {})["byte_model"]["predicted_ratio"]
-        measured = eager.ns / quick.ns
-        runs.append(one)
-        rows.append((f"`{one.name}`", shape(one), one.math, f"{predicted:.3f}", f"{measured:.3f}",
-                     f"{100 * (measured / predicted - 1):+.1f} %"))  # fmt: skip
-    for case in (evidence.fused or {"cases": []})["cases"]:
-        predicted = case["gb_per_s"]["eager"] * case["ns"]["eager"]
-        predicted /= case["gb_per_s"]["fused"] * case["ns"]["fused"]
-        off = case["eager_to_fused"] / predicted - 1
-        views = " +1" if case["offset"] else ""
-        rows.append(("`fused_chain_h200.json`", case["shape"] + views, case["dtype"],
-                     f"{predicted:.3f}", f"{case['eager_to_fused']:.3f}",
-                     f"{100 * off:+.1f} %"))  # fmt: skip
-    if not rows:
-        return ""
-    return "\n\n".join([
-        "## Prediction and measurement",
-        "The eager chain over the fused one. Predicted: the values each has to move. Measured: "
-        "from runs, the GPU time of the ranges `chain`; from `fused_chain_h200.json`, CUDA events, "
-        "with buffers that no cache holds.",
-        table(("from", "shape", "", "predicted", "measured", "off by"), rows, 3),
-    ])  # fmt: skip
-
-
 def spellings(evidence: Evidence) -> str:
     """Per shape and precision: gemm, and each spelling's chain and block."""
     runs = [one for one in evidence.best if ("eager-block", "chain") in one.timings]
@@ -150,7 +145,7 @@ def spellings(evidence: Evidence) -> str:
     for one in runs:
         found = one.timings
         rows.append((
-            shape(one), one.math, str(len(one.captures)), _cell(found.get(("eager-block", "gemm"))),
+            shape(one), one.math, str(len(one.samples)), _cell(found.get(("eager-block", "gemm"))),
             *(_cell(found.get((f"{s}-block", "chain"))) for s in SPELLINGS),
             *(_cell(found.get((f"{s}-block",))) for s in SPELLINGS),
             _between(one),
@@ -162,12 +157,23 @@ def spellings(evidence: Evidence) -> str:
         table(("shape", "", "captures", "gemm", *(f"{s} chain" for s in SPELLINGS),
                *(f"{s} block" for s in SPELLINGS), "spread"), rows, 2),
         recorded(runs, "`harness report reports/NAME`"),
+        *_extracted(evidence),
     ])  # fmt: skip
+
+
+def _extracted(evidence: Evidence) -> list[str]:
+    if not evidence.extracts:
+        return []
+    return [
+        f"Of {names(evidence.extracts)}, each close to 3 MB, the repository keeps no recording but "
+        "`docs/notes/data/extracts/NAME.json`, written by `scripts/extract-run`: the GPU time of "
+        "every instance, and what `harness compare` said."
+    ]
 
 
 def _between(one: Recorded) -> str:
     """The largest spread between captures, of the blocks' ranges."""
-    if len(one.captures) < 2:
+    if len(one.samples) < 2:
         return MISSING
     found = one.timings.items()
     return percent(max(t.spread for path, t in found if path[0].endswith("-block")), 2)
@@ -190,15 +196,28 @@ def precisions(evidence: Evidence) -> str:
         rows.append((shape(base), f"{base.math} → {new.math}",
                      *(_verdict(found, f"{s}-block") for s in SPELLINGS)))  # fmt: skip
         command = f"harness compare reports/{base.name} reports/{new.name}{forced}"
-        sentences.append(f"`{command}`\n\n> {found.summary.replace('*', chr(92) + '*')}")
+        sentences.append(f"`{command}`{_forced(found)}\n\n> {_quoted(found.summary)}")
     return "\n\n".join([
         "## fp32, TF32, bf16",
         "The new time over the base's, with the 95 % interval, for each block.",
         table(("shape", "", *(f"{s} block" for s in SPELLINGS)), rows, 2),
         "In compare's own words"
-        + (" (`--force`: that the dtype differs is what is asked about):" if any_forced else ":"),
+        + (" (`--force`: what differs is what is asked about, or follows from it):"
+           if any_forced else ":"),
         *sentences,
     ])  # fmt: skip
+
+
+def _forced(comparison: Comparison) -> str:
+    """What forbids a verdict without --force."""
+    if not comparison.forced:
+        return ""
+    facts = [f"{fact.name} ({fact.base} → {fact.new})" for fact in comparison.facts if fact.blocks]
+    return f"; without `--force` there is no verdict, for these differ: {', '.join(facts)}"
+
+
+def _quoted(summary: str) -> str:
+    return summary.replace("*", "\\*")
 
 
 def _verdict(comparison: Comparison, name: str) -> str:
@@ -236,9 +255,8 @@ def agreement(evidence: Evidence) -> str:
     ]  # fmt: skip
     if exceptions:
         parts += [
-            "Every exception, with the reason and its code as `--view both` gives them "
-            f"(harness itself asks for a reason beyond {percent(disagreement.TOLERANCE, 0)}). "
-            "Ranges that only one of them has are counted:",
+            "Every exception, with the reason and its code as `--view both` gives them. Ranges "
+            "that only one of them has are counted:",
             table(("run", "range", "kernels", "times torch ÷ nsys", "why"), exceptions, 5),
         ]
     else:
@@ -286,7 +304,7 @@ def _exception(one: Recorded, row: Any) -> tuple[str, ...]:
 
 
 def _why(reason: str, code: str) -> str:
-    return escaped(f"{reason} [{code}]") if code else "within harness's own tolerance"
+    return escaped(f"{reason} [{code}]")
 
 
 def trainings(evidence: Evidence) -> str:

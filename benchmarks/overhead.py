@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What recording costs the program: plain, torch.profiler, nsys by hand, and nsys under harness.
 
-    python benchmarks/overhead.py OUT.json [--rounds 3] [--seconds N] [--cpu]
+    python benchmarks/overhead.py OUT.json [--rounds 3] [--seconds N] [--way WAY]... [--cpu]
 
 This file starts itself in each of the four ways, in turn, and measures inside: the workload's eager
 block at 8192x1024 (about 445 µs on an H200), with and without ranges, and a kernel on 64 elements
@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no round later")
+    parser.add_argument("--way", choices=WAYS, action="append", help="only these (repeatable)")
     parser.add_argument("--cpu", action="store_true")
     parser.add_argument("--child", choices=("bare", "profiler"), help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -127,12 +128,15 @@ def compare(options: argparse.Namespace) -> int:
     rounds: list[dict[str, Any]] = []
     commands: dict[str, str] = {}
     began = time.monotonic()
+    ways = tuple(way for way in WAYS if not options.way or way in options.way)
     for number in range(options.rounds):
         if number and time.monotonic() - began > options.seconds * number / (number + 1):
             print("overhead: no time for another round", file=sys.stderr)
             break
         # Every way comes first once: what the one before leaves warm favours none.
-        order = WAYS[number % len(WAYS) :] + WAYS[: number % len(WAYS)]
+        order = ways[number % len(ways) :] + ways[: number % len(ways)]
+        # And none always follows the same one.
+        order = order if number // len(ways) % 2 == 0 else order[::-1]
         with tempfile.TemporaryDirectory() as scratch:
             found = {way: _start(way, nsys.path, Path(scratch), options, commands) for way in order}
         rounds.append({"order": list(order), **found})
@@ -143,7 +147,7 @@ def compare(options: argparse.Namespace) -> int:
         "rounds": rounds,
     }
     options.out.write_text(_text(_rounded(result)))
-    return 0 if all("samples" in one[way] for one in rounds for way in WAYS) else 1
+    return 0 if all("samples" in one[way] for one in rounds for way in ways) else 1
 
 
 def _start(
