@@ -3,7 +3,8 @@
 
     python benchmarks/ab_simulation.py --runs 2000
 
-Prints, for each kind of noise: how often the 95 % interval holds the true ratio (over all ranges,
+Prints, for each kind of noise, and for captures recorded in turn (base, new, base, new, …) and one
+side after the other: how often the 95 % interval holds the true ratio (over all ranges,
 and for the worst range), how often the rank test says p <= 0.05 without a change, how many ranges
 of an A/A comparison are called faster or slower, and how often a change of 1 % and of 5 % in one
 range is found. The tests run some of these for fewer runs.
@@ -33,8 +34,8 @@ class Noise:
 
     ``skew`` > 0 makes instances lognormal with that shape; ``spikes`` adds rare slow ones.
     ``warm_up`` is a trend over the instances of a capture, of a different size in each;
-    ``walk`` the step of a random walk from capture to capture, both sides recorded in turn (or,
-    without ``in_turn``, all of base before all of new).
+    ``walk`` is the step of a random walk from capture to capture in order of time, and ``drift``
+    what each capture is slower than the one before it.
     """
 
     within: Sequence[float] = (0.003,) * 6
@@ -44,7 +45,7 @@ class Noise:
     spikes: float = 0.0
     warm_up: float = 0.0
     walk: float = 0.0
-    in_turn: bool = True
+    drift: float = 0.0
     instances: int = 10
 
 
@@ -89,7 +90,11 @@ SCENARIOS = {
     "warming up": Noise((0.01,) * 6, (0.002,) * 6, warm_up=0.03),
     "skewed, warming up": Noise((0.02,) * 6, (0.005,) * 6, skew=0.8, warm_up=0.04),
     "walking clocks": Noise((0.003,) * 6, (0.001,) * 6, walk=0.001),
-    "walking clocks, not in turn": Noise((0.003,) * 6, (0.001,) * 6, walk=0.001, in_turn=False),
+    "clocks that walk far": Noise((0.003,) * 6, (0.001,) * 6, walk=0.003),
+    "steady drift": Noise((0.003,) * 6, (0.001,) * 6, drift=0.001),
+    "skewed, walking and drifting": Noise(
+        (0.02,) * 6, (0.005,) * 6, skew=0.8, walk=0.003, drift=0.003
+    ),
     "clocks of a capture": Noise((0.003,) * 6, (0.001,) * 6, shared=0.003),
     "ranges of all sizes": Noise((0.001, 0.002, 0.004, 0.01, 0.05, 0.2), (0.0005,) * 6, skew=0.8),
     "one restless range": Noise((0.002,) * 6, (0, 0, 0, 0, 0, 0.03), skew=0.8),
@@ -98,16 +103,25 @@ SCENARIOS = {
 }
 
 
+def order(captures: int, in_turn: bool) -> npt.NDArray[np.int64]:
+    """When each capture is made: a row a side. In turn: base, new, base, new, …"""
+    places = np.arange(2 * captures)
+    return places.reshape(captures, 2).T if in_turn else places.reshape(2, captures)
+
+
 def draw(
-    random: np.random.Generator, noise: Noise, captures: int, shifts: Sequence[float]
+    random: np.random.Generator,
+    noise: Noise,
+    when: npt.NDArray[np.int64],
+    shifts: Sequence[float],
 ) -> tuple[list[Floats], list[Floats]]:
     """Instance times (ns) of base and new: an array (captures, instances) a range. ``shifts`` are
     the true logs of new over base."""
+    captures = when.shape[1]
     ranges, n = len(noise.within), noise.instances
     common = noise.shared * random.standard_normal((2, captures))
     walk = np.cumsum(noise.walk * random.standard_normal(2 * captures))
-    # Recorded base, new, base, new, … or base, base, …, new, new, …
-    common += walk.reshape(captures, 2).T if noise.in_turn else walk.reshape(2, captures)
+    common += walk[when] + noise.drift * when
     slope = noise.warm_up * random.random((2, captures, 1)) * np.linspace(1, 0, n)
     sides: tuple[list[Floats], list[Floats]] = ([], [])
     for i in range(ranges):
@@ -123,12 +137,13 @@ def draw(
     return sides
 
 
-def sample(times: Floats, as_capture: bool) -> Sample:
-    """What ``harness.comparison.sides`` makes of the same captures."""
+def sample(times: Floats, as_capture: bool, when: npt.NDArray[np.int64]) -> Sample:
+    """What ``harness.comparison.sides`` makes of the same captures, made at ``when``."""
     if not as_capture:
         return Sample(times.ravel(), "instance", len(times), times.size)
     within = float(np.mean([median_variance(capture) for capture in times]))
-    return Sample(np.median(times, axis=1), "capture", len(times), times.size, within)
+    started = tuple(when.tolist())
+    return Sample(np.median(times, axis=1), "capture", len(times), times.size, within, started)
 
 
 def simulate(
@@ -138,18 +153,20 @@ def simulate(
     captures: int = 3,
     planted: float = 0.0,
     threshold: float = 0.01,
+    in_turn: bool = True,
     seed: int = 88,
 ) -> Tally:
     """Compare ``runs`` times; ``planted`` is the true change of the first range (0.01: slower by
     1 %), all others do not change. One capture a side compares instances."""
+    when = order(captures, in_turn)
     random = np.random.default_rng(seed)
     ranges = len(noise.within)
     shifts = [np.log1p(planted)] + [0.0] * (ranges - 1)
     tally = Tally(runs, [0] * ranges)
     for _ in range(runs):
-        base, new = draw(random, noise, captures, shifts)
+        base, new = draw(random, noise, when, shifts)
         pairs = [
-            (sample(a, captures >= 3), sample(b, captures >= 3))
+            (sample(a, captures >= 3, when[0]), sample(b, captures >= 3, when[1]))
             for a, b in zip(base, new, strict=True)
         ]
         for i, (found, (a, _)) in enumerate(zip(estimate(pairs), pairs, strict=True)):
@@ -171,27 +188,35 @@ def rank_test_rate(n: int, *, runs: int, skew: float = 0.8, seed: int = 88) -> f
     return float(np.mean([rank_test(base, new) <= 0.05 for base, new in values]))
 
 
+def show(captures: int, in_turn: bool, runs: int, seed: int) -> None:
+    """Print a line a scenario."""
+    unit = f"{captures} against {captures}, {'in turn' if in_turn else 'one after the other'}"
+    title = unit if captures > 1 else "instances of one capture"
+    print(f"{title:32} cover  worst   rank  wrong   1 %    5 %")
+    for name, noise in SCENARIOS.items():
+        same, one, five = (
+            simulate(
+                noise, runs=runs, captures=captures, planted=planted, in_turn=in_turn, seed=seed
+            )
+            for planted in (0.0, 0.01, 0.05)
+        )
+        print(
+            f"  {name:30} {same.coverage:.3f}  {same.worst_coverage:.3f}  {same.rank_rate:.3f}"
+            f"  {same.call_rate:.3f}  {one.find_rate:.3f}  {five.find_rate:.3f}"
+        )
+    print()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000, help="comparisons a scenario")
+    parser.add_argument("--seed", type=int, default=88)
+    parser.add_argument("--captures", type=int, nargs="+", default=[3, 5, 10, 1], metavar="K")
     given = parser.parse_args()
     print(f"{given.runs} comparisons each, true changes in the first range only\n")
-    for captures in (3, 5, 10, 1):
-        unit = (
-            f"{captures} against {captures} captures"
-            if captures > 1
-            else "instances of one capture"
-        )
-        print(f"{unit:32} cover  worst   rank  wrong   1 %    5 %")
-        for name, noise in SCENARIOS.items():
-            same = simulate(noise, runs=given.runs, captures=captures)
-            one = simulate(noise, runs=given.runs, captures=captures, planted=0.01)
-            five = simulate(noise, runs=given.runs, captures=captures, planted=0.05)
-            print(
-                f"  {name:30} {same.coverage:.3f}  {same.worst_coverage:.3f}  {same.rank_rate:.3f}"
-                f"  {same.call_rate:.3f}  {one.find_rate:.3f}  {five.find_rate:.3f}"
-            )
-        print()
+    for captures in given.captures:
+        for in_turn in (True, False) if captures > 1 else (False,):
+            show(captures, in_turn, given.runs, given.seed)
     for n in (3, 5, 8, 10, 20, 50):
         rate = rank_test_rate(n, runs=10 * given.runs)
         print(f"rank test, {n:2} against {n:2}: p <= 0.05 without a change in {rate:.4f}")

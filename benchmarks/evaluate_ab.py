@@ -7,6 +7,10 @@ OUT holds a folder of captures a side: A, and any number of planted changes B1, 
 record_ab.py). Compares every K against K captures (a sample of them beyond --most): A with A, where
 ``faster`` and ``slower`` are wrong, and A with each B, where the planted range should be found and
 no other. Prints a count of each verdict a range.
+
+Captures that do not say when they were made are compared as two samples. With --in-turn they are
+taken to be made as record_ab.py makes them (A, B1, B5, A, …), and drift that neighbours share is
+taken out where a comparison's captures alternate.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.comparison.build import Options, build
@@ -27,11 +32,23 @@ from harness.comparison.verdict import VERDICTS
 from harness.readers import load
 
 WRONG = ("faster", "slower")
+_FIRST = 10**18  # any time will do
 Captures = tuple[Capture, ...]
 
 
 def read(folder: Path) -> list[Capture]:
     return [capture(load(file).attribute()) for file in loose_recordings(folder)]
+
+
+def in_turn(sides: dict[str, list[Capture]]) -> dict[str, list[Capture]]:
+    """The captures with times as record_ab.py makes them, one after the other."""
+    return {
+        name: [
+            replace(one, started=_FIRST + number * len(sides) + place)
+            for number, one in enumerate(captures)
+        ]
+        for place, (name, captures) in enumerate(sides.items())
+    }
 
 
 def same_side(captures: Sequence[Capture], k: int) -> Iterator[tuple[Captures, Captures]]:
@@ -87,6 +104,7 @@ def main() -> int:
     parser.add_argument("-k", type=int, default=3, help="captures a side (default 3)")
     parser.add_argument("--most", type=int, default=2000, help="comparisons of each kind")
     parser.add_argument("--threshold", type=float, default=1.0, metavar="PCT")
+    parser.add_argument("--in-turn", action="store_true", help="captures alternate, see above")
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args()
     options = Options(threshold=given.threshold / 100)
@@ -94,6 +112,8 @@ def main() -> int:
     if "A" not in sides:
         print(f"{given.out}: no folder A", file=sys.stderr)
         return 2
+    if given.in_turn:
+        sides = in_turn(sides)
     results = {}
     for name, captures in sides.items():
         a = sides["A"]

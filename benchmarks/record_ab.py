@@ -40,6 +40,7 @@ KEPT = {
     "EXPORT_META_DATA",
     "ENUM_CUDA_MEMCPY_OPER",
     "TARGET_INFO_SYSTEM_ENV",
+    "TARGET_INFO_SESSION_START_TIME",
 }
 #: The only rows of TARGET_INFO_SYSTEM_ENV that are kept: it may hold the whole environment.
 VERSIONS = ("NvDriverVersion", "CudaDriverVersion")

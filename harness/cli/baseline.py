@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-import re
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import click
 
 from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, format_options, write
-from harness.errors import UsageProblem
+from harness.errors import UnreadableReport, UsageProblem
 
 
 def _reports(function: click.decorators.FC) -> click.decorators.FC:
@@ -38,26 +38,50 @@ def command() -> None:
 def save(name: str, run: Path | None, reports: Path) -> int:
     """Call RUN (default: the newest complete run) NAME. A name that exists moves to RUN."""
     from harness.comparison.inputs import recordings
-    from harness.launch.rundir import list_runs, load_run, read_baselines, write_baselines
+    from harness.launch.rundir import check_baseline_name, read_baselines, write_baselines
 
-    if not re.fullmatch(r"[\w.+-]+", name):
-        raise UsageProblem(f"{name!r}: a baseline's name has letters, digits and . + - _ only")
-    if run is None:
-        complete = [found for found in list_runs(reports) if found.complete]
-        if not complete:
-            raise UsageProblem(f"{reports}: no complete run here", hint="harness run makes one.")
-        folder = complete[-1].folder
-    else:
-        folder = run if run.is_dir() else reports / run
-    if folder.absolute().parent.resolve() != reports.absolute().resolve():
-        raise UsageProblem(f"{folder}: not directly under {reports}", hint="Give --reports.")
-    if not load_run(folder).complete:
-        raise UsageProblem(f"{folder}: this run is incomplete")
+    check_baseline_name(name)
+    folder = _newest(reports) if run is None else _named(run, reports)
     recordings(folder)  # refuses a run in which nothing was recorded
     baselines = read_baselines(reports)
     write_baselines(reports, {**baselines, name: folder.name})
     click.echo(f"{name} -> {folder.name}")
     return 0
+
+
+def _newest(reports: Path) -> Path:
+    from harness.launch.rundir import list_runs
+
+    complete = [found for found in list_runs(reports) if found.complete]
+    if not complete:
+        raise UnreadableReport(f"{reports}: no complete run here", hint="harness run makes one.")
+    return complete[-1].folder
+
+
+def _named(run: Path, reports: Path) -> Path:
+    """The folder that a path, or a name under ``reports``, means.
+
+    Raises:
+        UnreadableReport: it is not there, or was not completed.
+        UsageProblem: it is no folder, or not directly under ``reports``.
+    """
+    from harness.launch.rundir import list_runs, load_run
+
+    folder = run if os.path.lexists(run) else reports / run
+    if not os.path.lexists(folder):
+        names = ", ".join(found.folder.name for found in list_runs(reports) if found.complete)
+        raise UnreadableReport(
+            f"{run}: no such run, here or in {reports}",
+            hint=f"There are: {names}" if names else "harness run makes one.",
+        )
+    if not folder.is_dir():
+        raise UsageProblem(f"{folder}: not a folder; a baseline is a run folder")
+    parent, own = os.path.split(os.path.abspath(folder))
+    if Path(parent).resolve() != reports.absolute().resolve():
+        raise UsageProblem(f"{folder}: not directly under {reports}", hint="Give --reports.")
+    if not load_run(folder).complete:
+        raise UnreadableReport(f"{folder}: this run is incomplete")
+    return reports / own
 
 
 @command.command("list")

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
+from typing import Any
 
-from harness.comparison.result import Comparison, Row
+from harness.comparison.result import SAME_RECORDING, Comparison, Row
+from harness.comparison.sides import CAPTURES_AS_UNIT
 from harness.comparison.verdict import ALPHA
 from harness.errors import ExitCode, UsageProblem
 
@@ -42,6 +45,8 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     stay below that, or that is missing on one side with nothing around it compared, cannot be told.
 
     A limit finer than the threshold counts: what is ``same`` to the threshold may be too slow.
+    Nothing is told by a recording compared with itself, nor by a side that lost captures and has
+    too few left.
     """
     fine = limit < comparison.threshold
     least = 0.0 if limit == comparison.threshold else limit
@@ -49,10 +54,51 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     regressed = tuple(r for r in comparison.items if _regressed(r, least, fine))
     if regressed:
         return Outcome(ExitCode.FAILED, f"regressed: {_names(regressed)}", regressed)
+    doubt = _itself(comparison) or _too_few(comparison)
+    if doubt:
+        return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {doubt}")
     unknown = tuple(row for row in comparison.items if _untold(row, limit, fine, compared))
     if unknown:
         return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {_names(unknown)}", unknown)
-    return Outcome(ExitCode.OK, "passed: no range regressed")
+    scattered = tuple(row for row in comparison.items if _scattered(row, comparison))
+    if scattered:
+        what = f"in fewer than {CAPTURES_AS_UNIT} of a side's captures: {_names(scattered)}"
+        return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {what}", scattered)
+    rest = "; ".join(_lacking(comparison))
+    return Outcome(ExitCode.OK, "passed: no range regressed" + (f" ({rest})" if rest else ""))
+
+
+def _itself(comparison: Comparison) -> str:
+    found = [w.message for w in comparison.warnings if w.code == SAME_RECORDING]
+    return found[0] if found else ""
+
+
+def _lacking(comparison: Comparison, fewer_than: float = math.inf) -> list[str]:
+    """``new: 2 of 3 captures`` of each side that has fewer captures than it should, and fewer than
+    ``fewer_than``."""
+    sides = ((s["name"], s["captures"], s.get("captures_asked", 0)) for s in _sides(comparison))
+    return [
+        f"{name}: {there} of {asked} captures"
+        for name, there, asked in sides
+        if there < min(asked, fewer_than)
+    ]
+
+
+def _sides(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
+    return comparison.base, comparison.new
+
+
+def _too_few(comparison: Comparison) -> str:
+    found = "; ".join(_lacking(comparison, CAPTURES_AS_UNIT))
+    return (
+        f"{found}, and fewer than {CAPTURES_AS_UNIT} do not show how runs differ" if found else ""
+    )
+
+
+def _scattered(row: Row, comparison: Comparison) -> bool:
+    """Of enough captures on both sides, too few have the range."""
+    enough = all(side["captures"] >= CAPTURES_AS_UNIT for side in _sides(comparison))
+    return enough and row.unit == "instance"
 
 
 def _regressed(row: Row, least: float, fine: bool) -> bool:

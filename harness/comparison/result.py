@@ -14,6 +14,8 @@ from harness.selection import Selection
 from harness.trace import Warning_
 
 SCHEMA = "harness.compare/1"
+#: Code of the warning that something was compared with itself.
+SAME_RECORDING = "same-recording"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,8 @@ class Fact:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``rows`` has a DataFrame's row per range, most changed first."""
+    """``rows`` has a DataFrame's row per range, most changed first. ``in_turn``: the captures of
+    both sides alternate in time, and the drift they share is not in the intervals."""
 
     base: dict[str, Any]
     new: dict[str, Any]
@@ -96,6 +99,7 @@ class Comparison:
     facts: tuple[Fact, ...] = ()
     forced: bool = False
     selection: Selection = field(default_factory=Selection)
+    in_turn: bool = False
     warnings: tuple[Warning_, ...] = field(default=())
 
     @cached_property
@@ -125,6 +129,7 @@ class Comparison:
             "policy": self.policy,
             "measure": self.measure,
             "by": self.by,
+            "in_turn": self.in_turn,
             "counts": self.counts(),
             "facts": [fact.as_dict() for fact in self.facts],
             "rows": [item.as_dict() for item in self.items],

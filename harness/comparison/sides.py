@@ -31,6 +31,8 @@ _CALL_ID = re.compile(r", (?:seq|op_id) = \d+")
 
 #: Fewer ranges and GPU ops than this could be alike by chance.
 _TELLING_ROWS = 4
+#: ns since 1970 in 2001: a smaller time counts from elsewhere (the machine's start, the trace's).
+_A_DATE = 10**18
 #: From this many captures a side on, the capture is the unit.
 CAPTURES_AS_UNIT = 3
 #: Measure -> column of the instances frame.
@@ -74,30 +76,34 @@ class Capture:
     devices: tuple[int, ...] = ()  # that ran its GPU ops
     graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
     fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
+    started: int | None = None  # ns since 1970; None where the recording does not say
 
 
 @dataclass(frozen=True)
 class Side:
-    """A run, or a recording, with all its captures. ``run`` is its run.json, if it has one."""
+    """A run, or a recording, with all its captures. ``run`` is its run.json, if it has one;
+    ``asked`` is how many captures there should be (0: as many as there are)."""
 
     name: str
     path: str
     captures: tuple[Capture, ...]
     run: Mapping[str, Any] | None = None
     notes: tuple[Warning_, ...] = field(default=())
+    asked: int = 0
 
     def keys(self) -> list[Key]:
         """Every range seen in any capture, in order of first appearance."""
         return list(dict.fromkeys(key for capture in self.captures for key in capture.values))
 
-    def per_capture(self, key: Key) -> list[Floats]:
-        """The values of ``key`` in each capture that has any."""
-        found = (capture.values.get(key) for capture in self.captures)
-        return [values for values in found if values is not None and len(values)]
+    def having(self, key: Key) -> list[Capture]:
+        """The captures that have values of ``key``."""
+        found = ((capture, capture.values.get(key)) for capture in self.captures)
+        return [capture for capture, values in found if values is not None and len(values)]
 
     def instances(self, key: Key) -> float:
         """Mean number of values a capture."""
-        return sum(map(len, self.per_capture(key))) / max(1, len(self.captures))
+        found = (len(capture.values[key]) for capture in self.having(key))
+        return sum(found) / max(1, len(self.captures))
 
     def idle(self, key: Key) -> float:
         """Median over captures of the idle ns an instance; NaN when unknown."""
@@ -133,7 +139,18 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         devices=tuple(sorted(found.trace.gpu_ops["device"].unique().tolist())),
         graphs=_graphs(found.trace.gpu_ops),
         fingerprint=_fingerprint(found.trace),
+        started=_started(found.trace),
     )
+
+
+def _started(trace: Trace) -> int | None:
+    """When the first GPU op (or else range) of the recording began, if its clock is known."""
+    zero = trace.source.facts.get("base_time_ns", 0)
+    times = trace.gpu_ops["start"] if len(trace.gpu_ops) else trace.ranges["start"]
+    if not isinstance(zero, int) or not len(times):
+        return None
+    first = zero + int(times.min())
+    return first if first >= _A_DATE else None
 
 
 def _graphs(ops: pd.DataFrame) -> str:
@@ -143,14 +160,17 @@ def _graphs(ops: pd.DataFrame) -> str:
 
 
 def _fingerprint(trace: Trace) -> str:
-    """Of every name, start and end; "" for a recording of too few to tell two apart."""
+    """Of every name, start and end (from the first start: exports may count from elsewhere); ""
+    for a recording of too few to tell two apart."""
     frames = (trace.ranges, trace.gpu_ops)
     if sum(map(len, frames)) < _TELLING_ROWS:
         return ""
+    first = min(int(frame["start"].min()) for frame in frames if len(frame))
     digest = hashlib.sha256()
     for frame in frames:
         for side in ("start", "end"):
-            digest.update(np.ascontiguousarray(frame[side].to_numpy(dtype=np.int64)).tobytes())
+            times = frame[side].to_numpy(dtype=np.int64) - first
+            digest.update(np.ascontiguousarray(times).tobytes())
         names = frame["name"].cat
         digest.update(repr(names.categories.tolist()).encode("utf-8", "backslashreplace"))
         digest.update(names.codes.to_numpy().tobytes())
@@ -241,18 +261,22 @@ def _idle(found: Attribution) -> dict[Key, float]:
 def samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:
     """The two samples of ``key``; None where a side has none. The unit is the capture where both
     sides have enough captures of it, else the instance."""
-    a, b = base.per_capture(key), new.per_capture(key)
+    a, b = base.having(key), new.having(key)
     if not a or not b:
         return None
     as_capture = min(len(a), len(b)) >= CAPTURES_AS_UNIT
-    return _sample(a, as_capture), _sample(b, as_capture)
+    return _sample(key, a, as_capture), _sample(key, b, as_capture)
 
 
-def _sample(parts: list[Floats], as_capture: bool) -> Sample:
+def _sample(key: Key, captures: list[Capture], as_capture: bool) -> Sample:
+    parts = [capture.values[key] for capture in captures]
     total = sum(map(len, parts))
     if not as_capture:
         return Sample(np.concatenate(parts), "instance", len(parts), total)
-    # Sorted, so that sums round alike in whatever order the captures are given.
-    medians = np.sort([np.median(part) for part in parts])
+    # In order of time or else of size, so that sums round alike however the captures are given.
+    medians = np.array([np.median(part) for part in parts])
+    known = [capture.started for capture in captures if capture.started is not None]
+    started = tuple(sorted(known)) if len(known) == len(parts) else ()
+    medians = medians[np.argsort(known)] if started else np.sort(medians)
     within = float(np.mean(np.sort([median_variance(part) for part in parts])))
-    return Sample(medians, "capture", len(parts), total, within)
+    return Sample(medians, "capture", len(parts), total, within, started)

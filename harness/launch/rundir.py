@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -274,6 +275,24 @@ def list_runs(reports: Path) -> list[Run]:
 # Baselines: names for runs, in one small file beside them.
 
 
+#: A baseline's name is at most this long.
+_LONGEST_NAME = 100
+
+
+def check_baseline_name(name: str) -> None:
+    """Raise UsageProblem unless ``name`` is a word that also is no path: ``main``, ``v1.2``."""
+    shown = repr(name if len(name) <= _LONGEST_NAME else name[:20] + "…")
+    if len(name) > _LONGEST_NAME:
+        raise UsageProblem(
+            f"{shown}: a baseline's name has at most {_LONGEST_NAME} characters, not {len(name)}"
+        )
+    if not re.fullmatch(r"[\w.+-]+", name) or not re.search(r"[^\W_]", name):
+        raise UsageProblem(
+            f"{shown}: a baseline's name has letters, digits and . + - _ only, at least one of"
+            " them a letter or digit"
+        )
+
+
 def read_baselines(reports: str | Path) -> dict[str, str]:
     """Baseline name -> run folder's name under ``reports``.
 
@@ -293,6 +312,7 @@ def read_baselines(reports: str | Path) -> dict[str, str]:
 
 
 def write_baselines(reports: str | Path, baselines: dict[str, str]) -> None:
+    """Baseline name -> run folder's name under ``reports``, whole or not at all."""
     file = Path(reports) / BASELINES
     temporary = file.with_name(file.name + ".tmp")
     text = json.dumps(dict(sorted(baselines.items())), indent=2, ensure_ascii=False)
@@ -304,7 +324,8 @@ def baseline_path(reports: str | Path, name: str) -> Path:
     """The run folder that a baseline names.
 
     Raises:
-        UsageProblem: there is no such baseline, or its run is gone.
+        UsageProblem: there is no such baseline.
+        UnreadableReport: its run is gone.
     """
     baselines = read_baselines(reports)
     if name not in baselines:
@@ -313,7 +334,7 @@ def baseline_path(reports: str | Path, name: str) -> Path:
         )
     path = Path(reports) / baselines[name]
     if not path.is_dir():
-        raise UsageProblem(
+        raise UnreadableReport(
             f"baseline {name!r}: its run {path} is gone",
             hint=f"Save it again: harness baseline save {name} RUN",
         )

@@ -50,6 +50,8 @@ def read_source(db: Database) -> Source:
         facts["cuda_driver"] = _cuda_version(facts["cuda_driver"])
     if gpus := _gpus(db, facts.get("driver")):
         facts["gpus"] = gpus
+    if (began := _session_start(db)) is not None:
+        facts["base_time_ns"] = began
     duration = nsys_schema.capture_end(db)
     if duration is not None:
         facts["duration_ns"] = duration
@@ -80,6 +82,15 @@ def _pairs(db: Database, table: str) -> dict[str, str]:
         str(name): "" if value is None else str(value)
         for name, value in db.rows(f"SELECT name, value FROM {table}")
     }
+
+
+def _session_start(db: Database) -> int | None:
+    """ns since 1970 at the recording's time 0, as torch traces have it; 2021.2 lacks it."""
+    table, column = "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"
+    if not db.has(table, column):
+        return None
+    found = [row[0] for row in db.rows(f"SELECT {column} FROM {table}")]
+    return found[0] if found and isinstance(found[0], int) else None
 
 
 def _gpus(db: Database, driver: str | None) -> list[dict[str, Any]]:

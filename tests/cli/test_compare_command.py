@@ -64,7 +64,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("elsewhere")
     other = [{**GPU, "uuid": "GPU-0000"}]
-    return run_folder(root / "other-gpu", AA[:3], created="2026-01-05T10:00:00+00:00", gpu=other)
+    alike = captures(root / "alike", AA[1:], "chain", 1.0005)
+    return run_folder(root / "other-gpu", alike, created="2026-01-05T10:00:00+00:00", gpu=other)
 
 
 def words(document: dict[str, Any]) -> dict[str, str]:

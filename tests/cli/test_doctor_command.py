@@ -174,7 +174,7 @@ def test_a_nsys_rep_alone_cannot_be_shared(tmp_path: Path) -> None:
 
 
 def test_baselines(tmp_path: Path) -> None:
-    assert harness(tmp_path, "baseline", "save", "main").returncode == 2
+    assert harness(tmp_path, "baseline", "save", "main").returncode == 3
     for name, created, complete in (("a", "1", True), ("b", "2", True), ("c", "3", False)):
         folder = tmp_path / "reports" / name
         folder.mkdir(parents=True)
@@ -183,7 +183,7 @@ def test_baselines(tmp_path: Path) -> None:
         shutil.copy(DATA / "blocks.sqlite", folder / "report.sqlite")
     assert harness(tmp_path, "baseline", "save", "main").stdout == "main -> b\n"
     assert harness(tmp_path, "baseline", "save", "old", "reports/a").returncode == 0
-    assert harness(tmp_path, "baseline", "save", "bad", "c").returncode == 2
+    assert harness(tmp_path, "baseline", "save", "bad", "c").returncode == 3
     assert harness(tmp_path, "baseline", "save", "a/b", "a").returncode == 2
     listed = harness(tmp_path, "baseline", "list", "--format", "json")
     assert json.loads(listed.stdout) == {"main": "b", "old": "a"}
@@ -192,7 +192,7 @@ def test_baselines(tmp_path: Path) -> None:
     assert harness(tmp_path, "baseline", "show", "nope").returncode == 2
     shutil.rmtree(tmp_path / "reports" / "b")
     assert "(gone)" in harness(tmp_path, "baseline", "list").stdout
-    assert harness(tmp_path, "baseline", "show", "main").returncode == 2
+    assert harness(tmp_path, "baseline", "show", "main").returncode == 3
 
 
 @pytest.mark.parametrize("command", ["doctor", "share", "report", "compare"])

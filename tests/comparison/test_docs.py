@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from planted import AA, captures, run_folder
+from planted import AA, captures, run_folder, scaled
 
 from harness.comparison.result import COLUMNS
 from harness.comparison.verdict import VERDICTS
@@ -57,7 +56,7 @@ def run(command: str, folder: Path, environment: dict[str, str]) -> int:
     return subprocess.run(["bash", "-ec", command], cwd=folder, env=environment).returncode
 
 
-@pytest.mark.parametrize(("factor", "code"), [(1.0, 0), (1.08, 1)])
+@pytest.mark.parametrize(("factor", "code"), [(1.001, 0), (1.08, 1)])
 def test_workflow_of_recorded_runs(
     tmp_path: Path, shell: dict[str, str], factor: float, code: int
 ) -> None:
@@ -79,7 +78,8 @@ def test_workflow_of_a_gpu_runner_compares_what_it_recorded(
     for side in ("base", "new"):
         (tmp_path / "captures" / side).mkdir(parents=True)
         for number, file in enumerate(AA, start=1):
-            shutil.copyfile(file, tmp_path / "captures" / side / f"{number}.sqlite")
+            target = tmp_path / "captures" / side / f"{number}.sqlite"
+            scaled(file, target, "chain", 1.001 if side == "new" else 1.0)
     command = step("record", "Compare").replace("new/.venv/bin/harness", "harness")
     assert run(command, tmp_path, shell) == 0
     assert "no change found" in (tmp_path / "summary.md").read_text()

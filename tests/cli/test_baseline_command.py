@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT
+"""Names of baselines, and runs that are not there: one line each, and the right exit code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from running import harness
+
+AA = Path(__file__).parents[1] / "data" / "aa"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Holds reports/one, which is complete, and reports/half, which is not."""
+    for name, complete in (("one", True), ("half", False)):
+        run = tmp_path / "reports" / name
+        run.mkdir(parents=True)
+        stored = {"schema": "harness.run/1", "name": name, "complete": complete, "created": "1"}
+        (run / "run.json").write_text(json.dumps(stored))
+        shutil.copy(AA / "aa1.sqlite", run / "report.sqlite")
+    return tmp_path
+
+
+def one_line(err: str) -> str:
+    lines = err.rstrip().splitlines()
+    assert lines[0].startswith("harness: "), err
+    assert len(lines) <= 2, err
+    assert all(len(line) < 200 for line in lines), err
+    return err
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "...", "-.-", "_", "a/b", "/", "a\nb", "a\n", "a b", "a\\b", "\x1b[31m"]
+)
+def test_names_that_are_no_words_are_refused(folder: Path, name: str) -> None:
+    done = harness(folder, "baseline", "save", "--", name, "one")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a baseline's name has letters, digits and . + - _ only" in one_line(done.stderr)
+    assert "\x1b" not in done.stderr
+    assert not (folder / "reports" / "baselines.json").exists()
+
+
+def test_a_name_has_an_end(folder: Path) -> None:
+    done = harness(folder, "baseline", "save", "x" * 300, "one")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "at most 100 characters, not 300" in one_line(done.stderr)
+    assert harness(folder, "baseline", "save", "x" * 100, "one").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["main", "v1.2", "C++", "2026-01-01", "größe", ".main"])
+def test_words_are_names(folder: Path, name: str) -> None:
+    done = harness(folder, "baseline", "save", name, "one")
+    assert (done.returncode, done.stdout) == (0, f"{name} -> one\n")
+    shown = harness(folder, "baseline", "show", name, "--format", "json")
+    assert json.loads(shown.stdout)["path"] == "reports/one"
+
+
+@pytest.mark.parametrize(
+    ("run", "code", "said"),
+    [
+        ("reports/zzz", 3, "reports/zzz: no such run, here or in reports"),
+        ("zzz", 3, "There are: one"),
+        ("half", 3, "reports/half: this run is incomplete"),
+        ("reports/half", 3, "reports/half: this run is incomplete"),
+        ("reports/one/report.sqlite", 2, "not a folder; a baseline is a run folder"),
+        ("reports", 2, "reports: not directly under reports"),
+        (".", 2, ".: not directly under reports"),
+        ("reports/..", 2, "reports/..: not directly under reports"),
+    ],
+)
+def test_runs_that_cannot_be_a_baseline(folder: Path, run: str, code: int, said: str) -> None:
+    done = harness(folder, "baseline", "save", "main", run)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert said in one_line(done.stderr)
+    assert not (folder / "reports" / "baselines.json").exists()
+
+
+@pytest.mark.parametrize("run", ["one", "reports/one", "./reports/one/", "reports/half/../one"])
+def test_spellings_of_a_run(folder: Path, run: str) -> None:
+    assert harness(folder, "baseline", "save", "main", run).stdout == "main -> one\n"
+
+
+def test_from_inside_the_reports(folder: Path) -> None:
+    inside = folder / "reports" / "one"
+    done = harness(inside, "baseline", "save", "main", ".", "--reports", "..")
+    assert (done.returncode, done.stdout) == (0, "main -> one\n")
+
+
+def test_a_run_that_is_gone(folder: Path) -> None:
+    assert harness(folder, "baseline", "save", "main", "one").returncode == 0
+    shutil.rmtree(folder / "reports" / "one")
+    done = harness(folder, "baseline", "show", "main")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "its run reports/one is gone" in one_line(done.stderr)
+    done = harness(folder, "baseline", "save", "main")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "reports: no complete run here" in one_line(done.stderr)
