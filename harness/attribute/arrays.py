@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,55 +19,63 @@ R = TypeVar("R")
 
 #: Keys whose span is at most this much more than their number get a table instead of a sort.
 _SMALL_SPAN = 1 << 16
+#: Items of a block: 2 MB of int64.
+_BLOCK = 1 << 18
 
 
 def distinct(keys: Ints) -> Ints:
     """Sorted distinct values. ``np.unique`` hashes integers, which is many times slower than a
     sort once most of them differ (seen in numpy 2.4).
     """
-    if table := _table(keys):
-        return table.values
+    found = _present(keys)
+    if found is not None:
+        low, present = found
+        return np.flatnonzero(present) + low
     keys = np.sort(keys)
     new = np.ones(len(keys), dtype=bool)
     np.not_equal(keys[1:], keys[:-1], out=new[1:])
     return keys[new]
 
 
-def numbered(keys: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Ints]:
-    """Sorted distinct values and the index of each key among them."""
-    if table := _table(keys):
-        rank = np.zeros(len(table.present), np.int64)
-        rank[table.values - table.low] = np.arange(len(table.values))
-        return table.values.astype(keys.dtype, copy=False), rank[table.slots]
+def numbered(
+    keys: npt.NDArray[Any], dtype: type[np.signedinteger[Any]] = np.int64
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Sorted distinct values and the index of each key among them, as ``dtype``."""
+    found = _present(keys)
+    if found is not None:
+        low, present = found
+        slots = np.flatnonzero(present)
+        rank = np.zeros(len(present), dtype)
+        rank[slots] = np.arange(len(slots))
+        out = np.empty(len(keys), dtype)
+        for block in blocks(len(keys)):
+            out[block] = rank[keys[block].astype(np.int64) - low]
+        return (slots + low).astype(keys.dtype, copy=False), out
     codes, values = pd.factorize(keys)
     values = np.asarray(values, dtype=keys.dtype)
     order = np.argsort(values)
-    rank = np.empty(len(order), np.int64)
+    rank = np.empty(len(order), dtype)
     rank[order] = np.arange(len(order))
-    return values[order], rank[codes] if len(rank) else np.asarray(codes, dtype=np.int64)
+    return values[order], rank[codes] if len(rank) else np.asarray(codes, dtype=dtype)
 
 
-@dataclass(frozen=True)
-class _Table:
-    """Keys that lie close together, with one slot for each possible value."""
-
-    low: int
-    slots: Ints  # of each key
-    present: Mask
-    values: Ints
-
-
-def _table(keys: npt.NDArray[Any]) -> _Table | None:
+def _present(keys: npt.NDArray[Any]) -> tuple[int, Mask] | None:
+    """The lowest key, and which of it and those above occur; None unless they lie close."""
     if not len(keys):
         return None
     low, high = int(keys.min()), int(keys.max())
     if high - low >= len(keys) + _SMALL_SPAN:
         return None
-    slots = keys.astype(np.int64)
-    slots -= low
     present = np.zeros(high - low + 1, dtype=bool)
-    present[slots] = True
-    return _Table(low, slots, present, np.flatnonzero(present) + low)
+    for block in blocks(len(keys)):
+        present[keys[block].astype(np.int64) - low] = True
+    return low, present
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Consecutive slices of ``count`` items. What is computed in one stays in the cache, and no
+    array of full length is made for it: new memory is the dearest part of a large report."""
+    return (slice(low, low + _BLOCK) for low in range(0, count, _BLOCK))
 
 
 def uniform(values: npt.NDArray[Any]) -> bool:

@@ -37,7 +37,7 @@ class Labels:
         values = np.asarray(values, dtype=np.int64)
         style_at, rest = values % max(1, styles), values // max(1, styles)
         return cls(
-            codes,
+            codes.astype(np.int32),
             np.asarray(domain.categories, dtype=object)[rest // names],
             np.asarray(name.categories, dtype=object)[rest % names],
             np.asarray(style.categories, dtype=object)[style_at],
@@ -135,9 +135,9 @@ def name_ranges(
     forest: Forest, rows: Ints, labels: Labels, codes: Codes, processes: int, finder: CallerFinder
 ) -> Nest:
     """Nodes of paths and lineages for every push/pop range; ``rows`` are theirs by position."""
-    label = labels.of_range[rows].astype(np.int64)
+    label = labels.of_range[rows]
     paths = PathTree(processes, max(1, len(labels)))
-    plain = _nodes(paths, forest, codes[forest.thread].astype(np.int64), label)
+    plain = _nodes(paths, forest, codes[forest.thread], label)
     path = plain
     lineages = PathTree(len(codes), 0)
     nest = Nest(forest, rows, label, paths, path, plain, lineages, plain)
@@ -152,11 +152,11 @@ def name_ranges(
         path[heirs[got]] = paths.graft(prefix[got], plain[heirs[got]])
     # Nodes are added to ``paths`` after this; lineages only ever name nodes of ranges.
     lineages = PathTree(len(codes), max(1, paths.size))
-    lineage = _nodes(lineages, forest, forest.thread.astype(np.int64), path)
+    lineage = _nodes(lineages, forest, forest.thread, path)
     return Nest(forest, rows, label, paths, path, plain, lineages, lineage)
 
 
-def _nodes(tree: PathTree, forest: Forest, root: Ints, label: Ints) -> Ints:
+def _nodes(tree: PathTree, forest: Forest, root: Codes, label: Codes) -> Codes:
     """Node of each position: by its chain of parents, or container by container if irregular."""
     odd = forest.irregular[forest.thread]
     if not odd.any():
@@ -164,7 +164,7 @@ def _nodes(tree: PathTree, forest: Forest, root: Ints, label: Ints) -> Ints:
     regular = np.flatnonzero(~odd)
     place = np.full(len(forest) + 1, -1, np.int64)
     place[regular] = np.arange(len(regular))
-    nodes = np.empty(len(forest), np.int64)
+    nodes = np.empty(len(forest), np.int32)
     nodes[regular] = tree.add_forest(
         root[regular], place[forest.parent[regular]], forest.depth[regular], label[regular]
     )
@@ -173,5 +173,7 @@ def _nodes(tree: PathTree, forest: Forest, root: Ints, label: Ints) -> Ints:
     member = np.concatenate([forest.inner.position, at])
     order = np.lexsort((member, owner))
     owner = np.searchsorted(at, owner[order])
-    nodes[at] = tree.add_sequences(root[at], owner, label[member[order]])
+    nodes[at] = tree.add_sequences(
+        root[at].astype(np.int64), owner, label[member[order]].astype(np.int64)
+    )
     return nodes

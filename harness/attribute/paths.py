@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.attribute.arrays import Ints, numbered
+from harness.attribute.arrays import Ints, Positions, grouped, numbered
 
 Codes = npt.NDArray[Any]
 
@@ -52,9 +52,11 @@ class PathTree:
         self._level = [np.concatenate(self._level)]
         return self._level[0]
 
-    def child(self, level: int, parent: Ints, label: Ints) -> Ints:
+    def child(self, level: int, parent: Codes, label: Codes) -> Positions:
         """The nodes at ``level`` (1 is just below the roots) for these parents and labels."""
-        keys, inverse = numbered(parent * self.labels + label)
+        wanted = np.multiply(parent, self.labels, dtype=np.int64)
+        wanted += label
+        keys, inverse = numbered(wanted, np.int32)
         known = self._keys.get(level, np.empty(0, np.int64))
         known_nodes = self._nodes.get(level, np.empty(0, np.int64))
         at = np.searchsorted(known, keys)
@@ -73,14 +75,15 @@ class PathTree:
         order = np.argsort(merged, kind="stable")
         self._keys[level] = merged[order]
         self._nodes[level] = np.concatenate([known_nodes, nodes[~old]])[order]
-        return nodes[inverse]
+        return np.asarray(nodes.astype(np.int32)[inverse])
 
-    def add_forest(self, root: Ints, parent: Codes, depth: Codes, label: Ints) -> Ints:
+    def add_forest(self, root: Codes, parent: Codes, depth: Codes, label: Codes) -> Positions:
         """Nodes of items that name their parent item (-1: directly below ``root``)."""
-        nodes = np.full(len(root), -1, np.int64)
-        by_depth = np.argsort(depth, kind="stable")
-        bounds = np.searchsorted(depth[by_depth], np.arange(depth.max(initial=-1) + 2))
-        for level in range(len(bounds) - 1):
+        nodes = np.full(len(root), -1, np.int32)
+        levels = int(depth.max(initial=-1)) + 1
+        by_depth = grouped(depth, levels)
+        bounds = np.append(0, np.cumsum(np.bincount(depth, minlength=levels)))
+        for level in range(levels):
             at = by_depth[bounds[level] : bounds[level + 1]]
             above = root[at] if level == 0 else nodes[parent[at]]
             nodes[at] = self.child(level + 1, above, label[at])
@@ -131,6 +134,7 @@ class PathTree:
     def graft(self, base: Ints, branch: Ints) -> Ints:
         """Nodes whose labels are those of ``base`` followed by those of ``branch``."""
         stride = self.size
-        pairs, inverse = numbered(base * stride + branch)
+        pairs, inverse = numbered(base.astype(np.int64) * stride + branch)
         owner, member = self.ancestry(pairs % stride)
-        return self.add_sequences(pairs // stride, owner, self.label[member])[inverse]
+        nodes = self.add_sequences(pairs // stride, owner, self.label[member])
+        return np.asarray(nodes[inverse])

@@ -12,6 +12,7 @@ from harness.attribute.arrays import (
     Ints,
     Mask,
     batches,
+    blocks,
     expand,
     grouped,
     in_turns,
@@ -45,8 +46,9 @@ def busy(found: Attribution, rows: Rows) -> Ints:
 
     out = np.zeros(rows.count, np.int64)
     simple = np.zeros(len(found.contexts.own), np.int64)
-    at = np.flatnonzero(inside & alone)
-    np.add.at(simple, context[at], end[at] - start[at])
+    for block in blocks(len(start)):
+        at = np.flatnonzero(inside[block] & alone[block])
+        np.add.at(simple, context[block][at], (end[block] - start[block])[at])
     np.add.at(out, row, simple[owner])
     merge = Merger(out, group, start, end)
     crowded = np.flatnonzero(inside & ~alone).astype(np.int32)

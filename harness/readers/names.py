@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ import pandas as pd
 
 #: Widest span of ids that gets a table with one slot an id instead of a hash table.
 _TABLE = 1 << 20
+#: Ids worked on at once: 2 MB.
+_BLOCK = 1 << 18
 
 
 def codes_of(ids: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -24,13 +26,21 @@ def codes_of(ids: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.in
     if high - low >= _TABLE:
         codes, unique = pd.factorize(ids, sort=True)
         return codes.astype(_smallest(len(unique)), copy=False), np.asarray(unique, np.int64)
-    slots = ids - low
     present = np.zeros(high - low + 1, bool)
-    present[slots] = True
+    for block in _blocks(ids):
+        present[block - low] = True
     unique = np.flatnonzero(present)
     table = np.zeros(high - low + 1, _smallest(len(unique)))
     table[unique] = np.arange(len(unique))
-    return table[slots], unique + low
+    out = np.empty(len(ids), table.dtype)
+    for at, block in enumerate(_blocks(ids)):
+        out[at * _BLOCK : at * _BLOCK + len(block)] = table[block - low]
+    return out, unique + low
+
+
+def _blocks(ids: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Parts of ``ids``: a temporary of full length would cost new memory."""
+    return (ids[low : low + _BLOCK] for low in range(0, len(ids), _BLOCK))
 
 
 def categorical(codes: npt.NDArray[Any], labels: Sequence[str]) -> pd.Categorical:
