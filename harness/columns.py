@@ -81,8 +81,8 @@ VIEWS: dict[str, dict[str, str]] = {
         "path": "Path of the ranges that claim the op; empty where none does.",
         "rule": "What attributed it: `thread`, `autograd`, `process`; or `outside` (launched with"
         " no range open), or `unlinked` (no launch record in the report).",
-        "captured_path": "Path open when the op's CUDA graph node was captured; empty if it was"
-        " not captured.",
+        "captured_path": "Path open when the op's CUDA graph node was captured (of a whole graph:"
+        " when its capture began); empty where that is not known.",
         "forward_path": "Path in which the forward op ran whose autograd node this op is the"
         " backward of; empty where that is not known.",
     },
@@ -106,6 +106,8 @@ VIEWS: dict[str, dict[str, str]] = {
     },
     "layers": _PLACE
     | {
+        "path": f"{_PLACE['path']} Names that `torch.autograd.profiler.emit_nvtx` wrote are cut"
+        " before sequence number, call number and sizes, so that one operator is one row.",
         "instances": _COUNTS["instances"],
         "forward_ns": "Device time of the ops launched in the range, nested ranges included, but"
         " for backward ops whose forward range is known.",

@@ -3,21 +3,31 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median, stdev, variance
+
+from harness.words import agree, plural
 
 #: Times further apart than this need a reason.
-TOLERANCE = 0.03
+TOLERANCE = 0.02
 #: Ranges that all scale alike within this are explained by the clock.
 SCALE_SPREAD = 0.02
 
 #: The device's timestamps tick every 32 ns: an op's time is not known better than a few ticks.
 SHORT_NS = 100
 
-#: Ranges that PyTorch opens under its profiler only.
-TORCH_OWN = ("ProfilerStep#", "Optimizer.")
+#: Fewest instances a side whose spread says something.
+SPREAD_INSTANCES = 4
+#: Standard errors within which two means are one: about 95 % of differences by chance.
+STANDARD_ERRORS = 2.0
+
+#: Ranges that PyTorch opens under its profiler only; the last kind is what torch.compile does.
+_TORCH_OWN = re.compile(
+    r"ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)#|.*_data: (\w+=[^,]*, )*compile_id="
+)
 
 NSYS, TORCH = "nsys", "torch.profiler"
 
@@ -41,6 +51,7 @@ class Measures:
     graph_launches: int = 0
     by_kernel: Mapping[str, int] = field(default_factory=dict)
     each: tuple[tuple[int, int], ...] = ()
+    domain: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,7 @@ class Whole:
     nsys_processes: int = 1
     torch_processes: int = 1
     before_torch: frozenset[str] = frozenset()  # ranges that closed before torch was imported
+    foreign_domains: frozenset[str] = frozenset()  # of nsys's, those without a range in torch's
 
 
 Reason = tuple[str, str]
@@ -68,13 +80,14 @@ def merge(parts: list[Measures]) -> Measures | None:
     sums = {
         name: sum(getattr(part, name) for part in parts)
         for name in Measures.__dataclass_fields__
-        if name not in ("by_kernel", "each")
+        if name not in ("by_kernel", "each", "domain")
     }
     kernels: Counter[str] = Counter()
     for part in parts:
         kernels.update(part.by_kernel)
     # The parts' instances ran side by side: which came first is not known, so keep none.
-    return Measures(**sums, by_kernel=kernels)
+    domains = {part.domain for part in parts}
+    return Measures(**sums, by_kernel=kernels, domain=domains.pop() if len(domains) == 1 else "")
 
 
 def ratio(nsys_ns: int, torch_ns: int) -> float | None:
@@ -110,7 +123,8 @@ def explain(nsys: Measures | None, torch: Measures | None, whole: Whole, name: s
     elif nsys.instances != torch.instances:
         return (
             "instances",
-            f"opened {nsys.instances} times under {NSYS} and {torch.instances} under {TORCH}, with"
+            f"opened {plural(nsys.instances, 'time')} under {NSYS} and {torch.instances} under"
+            f" {TORCH}, with"
             " as many GPU ops altogether",
         )
     elif _apart(nsys.total_gpu_ns, torch.total_gpu_ns):
@@ -133,7 +147,7 @@ def _apart(nsys_ns: float, torch_ns: float) -> bool:
 def _only_one(nsys: Measures | None, torch: Measures | None, name: str, whole: Whole) -> Reason:
     if nsys is None and torch is None:
         return AGREED
-    if nsys is None and name.startswith(TORCH_OWN):
+    if nsys is None and _TORCH_OWN.match(name):
         return "torch-own", "torch.profiler adds this range itself"
     if torch is None and name in whole.before_torch:
         return (
@@ -146,6 +160,12 @@ def _only_one(nsys: Measures | None, torch: Measures | None, name: str, whole: W
             "missing-range",
             f"only {NSYS} has this range, of {whole.nsys_processes} processes; {TORCH} records the"
             " program's own process and none that it starts",
+        )
+    if nsys is not None and nsys.domain in whole.foreign_domains:
+        return (
+            "library-own",
+            f"opened in the NVTX domain {nsys.domain}, of which {TORCH} has no range: libraries"
+            " call NVTX from C++, out of its sight",
         )
     return "missing-range", f"only {have} has this range; {lack} did not record it"
 
@@ -171,7 +191,7 @@ def _other_instances(nsys: Measures, torch: Measures, _: Whole) -> Reason | None
         return None
     return (
         "instances",
-        f"ran {nsys.instances} times under {NSYS} and {torch.instances} under {TORCH},"
+        f"ran {plural(nsys.instances, 'time')} under {NSYS} and {torch.instances} under {TORCH},"
         " with as many kernels each time",
     )
 
@@ -184,8 +204,8 @@ def _graph_replay(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
         if whole.graph_launches > other.graph_launches and other.kernels > whole.kernels:
             return (
                 "graph-replay",
-                f"{whole_name} recorded {_n(whole.graph_launches, 'graph launch')} whole,"
-                f" {other_name} the {_n(other.kernels - whole.kernels, 'kernel')} in them"
+                f"{whole_name} recorded {plural(whole.graph_launches, 'graph launch')} whole,"
+                f" {other_name} the {plural(other.kernels - whole.kernels, 'kernel')} in them"
                 " (harness run --graphs node records both alike)",
             )
     return None
@@ -198,8 +218,8 @@ def _autograd_thread(nsys: Measures, torch: Measures, _: Whole) -> Reason | None
     have, lack = (NSYS, TORCH) if missing > 0 else (TORCH, NSYS)
     return (
         "autograd-thread",
-        f"{_n(abs(missing), 'kernel')} of the autograd thread could be given to this range in the"
-        f" {have} recording only; in the {lack} one nothing ties that thread to it",
+        f"{plural(abs(missing), 'kernel')} of the autograd thread could be given to this range in"
+        f" the {have} recording only; in the {lack} one nothing ties that thread to it",
     )
 
 
@@ -211,8 +231,8 @@ def _first_instance_counts(nsys: Measures, torch: Measures, _: Whole) -> Reason 
         return None
     return (
         "warm-up",
-        f"the first instance launched {_n(ours[0], 'kernel')} under {NSYS} and {theirs[0]} under"
-        f" {TORCH}; the other {len(ours) - 1} agree",
+        f"the first instance launched {plural(ours[0], 'kernel')} under {NSYS} and {theirs[0]}"
+        f" under {TORCH}; {_others(len(ours) - 1)}",
     )
 
 
@@ -220,7 +240,7 @@ def _copies(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
     if nsys.kernels != torch.kernels or nsys.graph_launches != torch.graph_launches:
         return None
     parts = [
-        f"{_n(ours, noun)} under {NSYS} and {theirs} under {TORCH}"
+        f"{plural(ours, noun)} under {NSYS} and {theirs} under {TORCH}"
         for ours, theirs, noun in (
             (nsys.memcpys, torch.memcpys, "memory copy"),
             (nsys.memsets, torch.memsets, "memory set"),
@@ -242,12 +262,16 @@ def _other_kernels(nsys: Measures, torch: Measures, whole: Whole) -> Reason | No
         return None
     lack, missing = (TORCH, more) if more else (NSYS, fewer)
     unlinked = whole.torch_unlinked if more else whole.nsys_unlinked
-    hint = f"; {unlinked} of its GPU ops have no launch record" if unlinked else ""
+    have = agree(unlinked, "has", "have")
+    hint = f"; {unlinked} of its GPU ops {have} no launch record" if unlinked else ""
     return "missing-kernels", f"{lack} lacks {_top(missing)}{hint}"
 
 
 def _counts_unexplained(nsys: Measures, torch: Measures, _: Whole) -> Reason:
-    return "unexplained", f"{nsys.kernels} kernels under {NSYS} and {torch.kernels} under {TORCH}"
+    return (
+        "unexplained",
+        f"{plural(nsys.kernels, 'kernel')} under {NSYS} and {torch.kernels} under {TORCH}",
+    )
 
 
 def _first_instance_time(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
@@ -260,7 +284,8 @@ def _first_instance_time(nsys: Measures, torch: Measures, _: Whole) -> Reason | 
     return (
         "warm-up",
         f"the first instance took {_us(nsys.each[0][1])} under {NSYS} and"
-        f" {_us(torch.each[0][1])} under {TORCH}; the others agree"
+        f" {_us(torch.each[0][1])} under {TORCH};"
+        f" {_others(min(len(nsys.each), len(torch.each)) - 1)}"
         + (f" ({theirs / ours:.3f})" if ours else ""),
     )
 
@@ -294,6 +319,28 @@ def _short(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
     )
 
 
+def _within_spread(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
+    """The instances of one recording differ so much that the two means could be one."""
+    samples = [[ns for _, ns in m.each] for m in (nsys, torch)]
+    if min(map(len, samples)) < SPREAD_INSTANCES:
+        return None
+    ours, theirs = map(fmean, samples)
+    error = sum(variance(times) / len(times) for times in samples) ** 0.5
+    if abs(ours - theirs) > STANDARD_ERRORS * error:
+        return None
+    return (
+        "within-spread",
+        f"an instance took {_us(ours)} ± {_us(stdev(samples[0]))} under {NSYS} and"
+        f" {_us(theirs)} ± {_us(stdev(samples[1]))} under {TORCH} (mean and standard deviation of"
+        f" {len(samples[0])} and {len(samples[1])}): a difference of {_us(abs(ours - theirs))} may"
+        f" be chance (standard error {_us(error)})",
+    )
+
+
+def _others(number: int) -> str:
+    return "the other one agrees" if number == 1 else f"the other {number} agree"
+
+
 def _varies(nsys: Measures, torch: Measures, _: Whole) -> Reason:
     spreads = [_spread(m) for m in (nsys, torch) if len(m.each) > 2]
     within = f"; instances vary by {100 * max(spreads):.1f} % within one" if spreads else ""
@@ -321,19 +368,15 @@ _TIME_CHECKS: tuple[Check, ...] = (
     _clock,
     _first_instance_time,
     _other_kernels,
+    _within_spread,
     _short,
     _copies_time,
     _varies,
 )
 
 
-def _n(number: int, noun: str) -> str:
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun[-1] == "h" else "s")
-    return f"{number} {noun if number == 1 else plural}"
-
-
-def _us(ns: int) -> str:
-    return f"{ns / 1000:.1f} µs"
+def _us(ns: float) -> str:
+    return f"{ns / 1000:.1f} µs" if ns >= 10_000 else f"{ns / 1000:.2f} µs"
 
 
 def _top(kernels: Counter[str], limit: int = 2) -> str:

@@ -19,6 +19,7 @@ from harness.errors import UsageProblem
 from harness.measures import path_rows
 from harness.selection import Selection
 from harness.trace import Warning_
+from harness.words import agree, plural
 
 Floats = npt.NDArray[np.float64]
 
@@ -62,7 +63,9 @@ def _only_domains(found: Attribution, domains: tuple[str, ...]) -> Attribution:
     outside = RULES.index("outside")
     lost = (again.rule == outside) & (found.rule != outside)
     what = ", ".join(name or "(default)" for name in domains)
-    return _keep(again, ~lost, None, f"{int(keep.sum())} of {len(keep)} ranges, domain {what}")
+    return _keep(
+        again, ~lost, None, f"{int(keep.sum())} of {plural(len(keep), 'range')}, domain {what}"
+    )
 
 
 def _only_processes(found: Attribution, pids: tuple[int, ...]) -> Attribution:
@@ -182,13 +185,14 @@ def _without_warm_up(found: Attribution, whole: Attribution, selection: Selectio
     dropped = early.copy()
     dropped[found.nest.rows] = around
     keep_op = ~_touches(found, dropped, around)
-    what = f"the first {selection.skip} instances of each path"
+    what = f"the first {plural(selection.skip, 'instance')} of each path"
     if selection.steady:
         settled = int((first > selection.skip).sum())
         also = f"{what} and those" if selection.skip else "instances"
-        what = f"{also} before each path settles ({settled} of {len(first)} paths had a warm-up)"
+        of = f"{settled} of {plural(len(first), 'path')}"
+        what = f"{also} before each path settles ({of} had a warm-up)"
     shown = np.ones(len(dropped), dtype=bool) if found.keep_range is None else found.keep_range
-    what += f", {int((shown & dropped).sum())} of {int(shown.sum())} ranges"
+    what += f", {int((shown & dropped).sum())} of {plural(int(shown.sum()), 'range')}"
     return _keep(found, keep_op, ~dropped, what, left_out=True)
 
 
@@ -290,7 +294,11 @@ def _keep(
     hidden = ~keep_op if found.keep_op is None else found.keep_op & ~keep_op
     ns = int(found.duration[hidden].sum())
     verb = "left out" if left_out else "kept only"
-    note = Warning_("selection", f"{verb} {what}: {int(hidden.sum())} GPU ops ({ns} ns) are hidden")
+    number = int(hidden.sum())
+    are = agree(number, "is", "are")
+    note = Warning_(
+        "selection", f"{verb} {what}: {plural(number, 'GPU op')} ({ns} ns) {are} hidden"
+    )
     return found.select(keep_op, keep_range, note)
 
 

@@ -104,6 +104,9 @@ def assemble(
         "total_gpu_ns",
         "cpu_ns",
     ]
+    domains: dict[Path, str] = {}
+    for path, domain in _tuples(ranges, "path", "domain"):
+        domains[path] = domain if domains.get(path, domain) == domain else ""
     merged = ranges.groupby("path", sort=False, observed=True)[sums].sum()
     return Side(
         paths={
@@ -112,6 +115,7 @@ def assemble(
                 autograd_kernels=autograd.get(path, 0),
                 graph_launches=graphs.get(path, 0),
                 by_kernel=dict(by_kernel.get(path, {})),
+                domain=domains[path],
                 each=tuple(each.get(path, ())),
             )
             for path, *values in merged.itertuples()
@@ -173,11 +177,19 @@ def compare(nsys: Side, torch: Side, *, before_torch: frozenset[str] = frozenset
         nsys_processes=nsys.processes,
         torch_processes=torch.processes,
         before_torch=before_torch,
+        foreign_domains=_foreign_domains(nsys, torch),
     )
     rows = [_row(path, left, right, whole) for path, left, right in pairs]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     integers = [c for c in COLUMNS if c.startswith(("nsys_", "torch_"))]
     return frame.astype(dict.fromkeys(integers, "Int64"))
+
+
+def _foreign_domains(nsys: Side, torch: Side) -> frozenset[str]:
+    """Domains of nsys's ranges (not the default one) of which no range is in torch's recording,
+    which has no domains: what a program opens itself the torch pass records under its name."""
+    own = {m.domain for path, m in nsys.paths.items() if path[-1] in torch.names}
+    return frozenset(m.domain for m in nsys.paths.values() if m.domain) - own
 
 
 def _row(

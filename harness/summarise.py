@@ -22,6 +22,7 @@ from harness.measures import (
     Rows,
     busy,
     distribution,
+    layer_rows,
     name_rows,
     path_row_of_node,
     path_rows,
@@ -205,11 +206,11 @@ def instance_table(found: Attribution) -> pd.DataFrame:
 
 def layers(found: Attribution) -> pd.DataFrame:
     """One row a path: GPU time (ns) of the ops launched in it, of the backward ops that belong to
-    the forward ops in it, and both; nested ranges included.
+    the forward ops in it, and both; nested ranges included. Calls of an operator are one row.
 
     A backward op whose forward range is known counts there and not where backward was called.
     """
-    rows = path_rows(found)
+    rows = layer_rows(found)
     node = forward_nodes(found)
     ops = Ops.of(found)
     known = node >= 0

@@ -53,9 +53,11 @@ GPU_OP_COLUMNS = {
     "demangled": "category",
     "mangled": "category",
     "bytes": "int64",  # -1: not a copy or set
-    "graph_node": "int64",  # -1: not part of a CUDA graph, or nodes not recorded
+    # A graph recorded as a whole: its own number (of the instantiated graph); -1: not part of a
+    # CUDA graph, or nodes not recorded.
+    "graph_node": "int64",
 }
-GRAPH_NODE_COLUMNS = {
+GRAPH_NODE_COLUMNS = {  # also of ``graphs``, whose numbers stand in ``node`` and ``original``
     "process": "int64",
     "node": "int64",
     "original": "int64",  # -1: made by capture or by hand, not cloned from another node
@@ -141,6 +143,8 @@ class Trace:
     launches: pd.DataFrame
     gpu_ops: pd.DataFrame
     graph_nodes: pd.DataFrame = field(default_factory=lambda: empty_frame(GRAPH_NODE_COLUMNS))
+    #: Graphs made, captured or instantiated; an instantiated one's original is what it came from.
+    graphs: pd.DataFrame = field(default_factory=lambda: empty_frame(GRAPH_NODE_COLUMNS))
     forward_links: pd.DataFrame = field(default_factory=lambda: empty_frame(FORWARD_LINK_COLUMNS))
     warnings: tuple[Warning_, ...] = ()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,14 +13,16 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.attribute.arrays import Ints, Mask, Positions, numbered, together
-from harness.attribute.graph_warnings import graph_warnings
+from harness.attribute.graph_warnings import GraphFacts, capture_warnings
 from harness.attribute.ledger import Ledger
 from harness.attribute.link import link
 from harness.attribute.naming import CallerFinder, Labels, Nest, name_ranges
 from harness.attribute.nesting import Forest, Located, Pairs
 from harness.attribute.policy import StartEnd, start_end_claims
+from harness.attribute.shared_device import SharedDevices
 from harness.errors import UsageProblem
 from harness.trace import POLICIES, STYLES, Trace, Warning_
+from harness.words import agree, plural
 
 #: Codes of ``Attribution.rule``.
 RULES = ("thread", "autograd", "process", "outside", "unlinked")
@@ -145,21 +148,30 @@ class Attribution:
         """What the reader warned of, then what attribution found."""
         found = [
             *self.trace.warnings,
-            *graph_warnings(self.trace, self.rule == UNLINKED),
+            *self.graph_facts.warnings(),
+            *capture_warnings(self.trace),
+            *self._shared.warnings(),
             *self.notes,
+            *ambiguous_warnings(self.ledger, self.ambiguous_threads),
         ]
-        if self.ledger.ambiguous_ops:
-            names = _ambiguous_threads(self)
-            found.append(
-                Warning_(
-                    "ambiguous-backward",
-                    f"{self.ledger.ambiguous_ops} GPU ops ({self.ledger.ambiguous_ns} ns) launched "
-                    f"by {names} could belong to more than one thread that had a range open; "
-                    "they inherit nothing",
-                    "Open ranges on one thread only while backward runs, or read --policy thread.",
-                )
-            )
         return tuple(found)
+
+    @property
+    def _shared(self) -> SharedDevices:
+        found = SharedDevices()
+        found.add(self.trace)
+        return found
+
+    @property
+    def graph_facts(self) -> GraphFacts:
+        return GraphFacts.of(self.trace, self.rule == UNLINKED)
+
+    @property
+    def ambiguous_threads(self) -> set[str]:
+        """Names (or ids) of the threads that launched ambiguous ops."""
+        threads = self.trace.threads
+        rows = np.unique(self.launching_thread[self.ambiguous])
+        return {str(threads["name"].iat[r] or threads["tid"].iat[r]) for r in rows}
 
     def select(self, keep_op: Mask, keep_range: Mask | None, note: Warning_) -> Attribution:
         """The same attribution with only some ops and ranges; the ledger says what is hidden."""
@@ -182,11 +194,19 @@ class Attribution:
         )
 
 
-def _ambiguous_threads(found: Attribution) -> str:
-    threads = found.trace.threads
-    rows = np.unique(found.launching_thread[found.ambiguous])
-    names = sorted({str(threads["name"].iat[r] or threads["tid"].iat[r]) for r in rows})
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def ambiguous_warnings(ledger: Ledger, threads: set[str]) -> Iterator[Warning_]:
+    """Of backward ops that could belong to several threads; launched by ``threads``."""
+    number = ledger.ambiguous_ops
+    if number:
+        names = sorted(threads)
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        yield Warning_(
+            "ambiguous-backward",
+            f"{plural(number, 'GPU op')} ({ledger.ambiguous_ns} ns) launched by "
+            f"{', '.join(names[:3])}{more} could belong to more than one thread that had a range "
+            f"open; {agree(number, 'it inherits', 'they inherit')} nothing",
+            "Open ranges on one thread only while backward runs, or read --policy thread.",
+        )
 
 
 def attribute(trace: Trace, policy: str = "autograd") -> Attribution:

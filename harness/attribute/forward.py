@@ -20,9 +20,14 @@ from harness.attribute.engine import Attribution
 from harness.attribute.nesting import Forest
 
 _SEQUENCE = re.compile(r", seq = (\d+)")
-_EMITTED = re.compile(r", (?:seq|op_id) = \d+|, sizes = \[")
+_EMITTED = re.compile(r", (?:seq|op_id) = \d+|, (?:sizes|input_op_ids) = \[")
 #: The engine evaluates a node: backward, even on the thread that called it.
 _ENGINE = "autograd::engine::evaluate_function: "
+
+
+def operator_name(name: str) -> str:
+    """A range's name less what emit_nvtx adds: sequence number, call number, sizes and inputs."""
+    return _EMITTED.split(name)[0]
 
 
 def forward_nodes(found: Attribution) -> Ints:
@@ -73,7 +78,7 @@ def _with_engine(found: Attribution, sequence: Ints) -> Ints:
     """``sequence`` by position, with that of the node for the engine's range around the node."""
     nest, forest = found.nest, found.nest.forest
     nodes: dict[str, int] = {}
-    plain = [_EMITTED.split(name)[0].removeprefix(_ENGINE) for name in found.labels.name]
+    plain = [operator_name(name).removeprefix(_ENGINE) for name in found.labels.name]
     node = np.array([nodes.setdefault(name, len(nodes)) for name in plain], dtype=np.int64)
     evaluates = _evaluates(found)[nest.label]
     inner = np.flatnonzero((sequence >= 0) & (forest.parent >= 0))

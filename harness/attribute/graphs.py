@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The range a CUDA graph node was captured in, from the chain of clones back to its capture."""
+"""The range a CUDA graph or a node of one was captured in, from its clones back to the capture."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pandas as pd
 
 from harness.attribute.arrays import Ints, Mask, Positions, numbered
 from harness.attribute.engine import Attribution, attribute
+from harness.attribute.graph_warnings import GRAPH_UPDATE, calls_of
 from harness.trace import (
     GPU_OP_COLUMNS,
     GRAPH_NODE_COLUMNS,
@@ -32,6 +33,11 @@ class CapturePoints:
     thread: Ints
     time: Ints
 
+    @classmethod
+    def none(cls, ops: int) -> CapturePoints:
+        nothing = np.empty(0, np.int64)
+        return cls(np.full(ops, -1), nothing, nothing)
+
 
 def capture_points(trace: Trace, launch: Positions) -> CapturePoints:
     """The points at which the nodes of the GPU ops were captured, each once.
@@ -39,25 +45,60 @@ def capture_points(trace: Trace, launch: Positions) -> CapturePoints:
     ``launch`` is the row of each op's launch, -1 for none.
     """
     ops = trace.gpu_ops
-    node = ops["graph_node"].to_numpy()
-    of_op = np.full(len(node), -1)
-    at = np.flatnonzero(node >= 0)
-    none = np.empty(0, np.int64)
-    if not len(at) or not len(trace.graph_nodes):
-        return CapturePoints(of_op, none, none)
-    process = ops["process"].to_numpy()[at]
+    number = ops["graph_node"].to_numpy()
+    whole = (ops["kind"] == "graph").to_numpy()
+    kernels, wholes = (np.flatnonzero((number >= 0) & kind) for kind in (~whole, whole))
+    nodes = _node_points(trace, launch, kernels if len(trace.graph_nodes) else kernels[:0])
+    graphs = _graph_points(trace, launch, wholes if len(trace.graphs) else wholes[:0])
+    later = graphs.of_op >= 0
+    of_op = np.where(later, graphs.of_op + len(nodes.thread), nodes.of_op)
+    thread, time = (
+        np.concatenate([getattr(points, name) for points in (nodes, graphs)])
+        for name in ("thread", "time")
+    )
+    return CapturePoints(of_op, thread, time)
+
+
+def _node_points(trace: Trace, launch: Positions, at: Ints) -> CapturePoints:
+    """For the ops ``at``, kernels and others that are nodes of a graph."""
+    if not len(at):
+        return CapturePoints.none(len(trace.gpu_ops))
+    ops = trace.gpu_ops
+    made = Creations.of(trace.graph_nodes)
+    process, node, when = _asked(trace, launch, at)
+    row = made.last(process, node, when)
+    flat = np.flatnonzero(row < 0)
+    row[flat] = made.flattened(process[flat], node[flat])
+    row[_replaced(row, when, np.asarray(ops["name"].cat.codes, np.int64)[at])] = -1
+    return made.points(len(ops), at, row)
+
+
+def _graph_points(trace: Trace, launch: Positions, at: Ints) -> CapturePoints:
+    """For the ops ``at``, graphs recorded as wholes. An update that came after a graph was
+    instantiated may have put another one there: nsys does not record which, nor of what."""
+    if not len(at):
+        return CapturePoints.none(len(trace.gpu_ops))
+    made = Creations.of(trace.graphs)
+    process, graph, when = _asked(trace, launch, at)
+    row = made.last(process, graph, when)
+    calls = calls_of(trace, GRAPH_UPDATE)
+    owner = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()[calls]]
+    called = trace.launches["start"].to_numpy()[calls]
+    for one in np.unique(owner):
+        mine = np.flatnonzero((process == one) & (row >= 0))
+        updates = np.sort(called[owner == one])
+        until = np.searchsorted(updates, when[mine], side="right")
+        row[mine[until > np.searchsorted(updates, made.time[row[mine]], side="left")]] = -1
+    return made.points(len(trace.gpu_ops), at, row)
+
+
+def _asked(trace: Trace, launch: Positions, at: Ints) -> tuple[Ints, Ints, Ints]:
+    """Process, number and time of launch (of the op, without one) of the ops ``at``."""
+    ops = trace.gpu_ops
     when = ops["start"].to_numpy()[at].copy()
     linked = launch[at] >= 0
     when[linked] = trace.launches["start"].to_numpy()[launch[at[linked]]]
-    made = Creations.of(trace)
-    row = made.last(process, node[at], when)
-    flat = np.flatnonzero(row < 0)
-    row[flat] = made.flattened(process[flat], node[at[flat]])
-    row[_replaced(row, when, np.asarray(ops["name"].cat.codes, np.int64)[at])] = -1
-    source = np.append(made.origin(), -1)[row]
-    known = source >= 0
-    used, of_op[at[known]] = numbered(source[known])
-    return CapturePoints(of_op, made.thread[used], made.time[used])
+    return ops["process"].to_numpy()[at], ops["graph_node"].to_numpy()[at], when
 
 
 def as_if_launched(found: Attribution, points: CapturePoints) -> Attribution:
@@ -75,13 +116,15 @@ def as_if_launched(found: Attribution, points: CapturePoints) -> Attribution:
         launches=launches,
         gpu_ops=ops,
         graph_nodes=empty_frame(GRAPH_NODE_COLUMNS),
+        graphs=empty_frame(GRAPH_NODE_COLUMNS),
     )
     return attribute(trace, found.policy)
 
 
 @dataclass(frozen=True)
 class Creations:
-    """Each time a graph node was made, in the order of ``process``, ``node`` and ``time``."""
+    """Each time a graph node was made, in the order of ``process``, ``node`` and ``time``; or a
+    whole graph, whose number is called node here."""
 
     process: Ints
     node: Ints
@@ -90,9 +133,8 @@ class Creations:
     time: Ints
 
     @classmethod
-    def of(cls, trace: Trace) -> Creations:
+    def of(cls, events: pd.DataFrame) -> Creations:
         """nsys writes a clone twice, first without and then with its original: one creation."""
-        events = trace.graph_nodes
         process, node, original, thread, time = (
             events[c].to_numpy() for c in ("process", "node", "original", "thread", "time")
         )
@@ -138,6 +180,14 @@ class Creations:
             before = before[before]
         made = np.append(self.original < 0, False)[before]
         return np.where(made, before, -1)[:-1]
+
+    def points(self, ops: int, at: Ints, row: Ints) -> CapturePoints:
+        """Where the creations ``row`` (-1: none) of the ops ``at``, of ``ops`` in all, began."""
+        of_op = np.full(ops, -1)
+        source = np.append(self.origin(), -1)[row]
+        known = source >= 0
+        used, of_op[at[known]] = numbered(source[known])
+        return CapturePoints(of_op, self.thread[used], self.time[used])
 
     def flattened(self, process: Ints, node: Ints) -> Ints:
         """Rows of nodes that CUDA numbers anew when it instantiates a graph; -1 for all others.

@@ -149,7 +149,12 @@ def command(paths: tuple[str, ...], explain: str | None, columns: bool, **option
         options["jobs"],
         options["dask"],
     )
-    return _report(paths, asked, _request(options, asked))
+    from harness import gather
+
+    sources = gather.inputs(list(paths))
+    if not asked.dask:
+        gather.start_early(sources, jobs=asked.jobs)
+    return _report(sources, asked, _request(options, asked))
 
 
 def _explain(column: str | None, style: str | None, output: Path | None) -> int:
@@ -215,10 +220,9 @@ def memory_size(text: str) -> int:
     return size
 
 
-def _report(paths: tuple[str, ...], asked: Asked, request: Request) -> int:
+def _report(sources: list[Input], asked: Asked, request: Request) -> int:
     from harness import gather
 
-    sources = gather.inputs(list(paths))
     if len(sources) == 1 and not asked.spread and not asked.dask:
         report = gather.read(sources[0], request)
         write(render_one(report, asked.format, asked.output), asked.output)
@@ -270,7 +274,8 @@ def _several(sources: list[Input], asked: Asked, request: Request) -> int:
     if reports:
         write(_render_several(reports, failures, asked, request), asked.output)
     elif failures:
-        say(f"none of {len(failures)} inputs could be reported")
+        many = f"none of {len(failures)} inputs could be reported"
+        say("the input could not be reported" if len(failures) == 1 else many)
     return _exit_code(failures)
 
 

@@ -125,7 +125,7 @@ def other_count(before: float, after: float) -> tuple[str, ...]:
     """Says so when a capture has another number of instances than before."""
     if before == after or not before or not after:
         return ()
-    return (f"has {after:.4g} instances instead of {before:.4g}",)
+    return (f"has {after:.4g} {'instance' if after == 1 else 'instances'} instead of {before:.4g}",)
 
 
 def blame_nested(rows: Sequence[Row]) -> list[Row]:

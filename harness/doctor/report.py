@@ -8,6 +8,7 @@ from collections.abc import Callable
 from harness.doctor.findings import NOTE, OK, PROBLEM, WARNING, Finding
 from harness.doctor.traps import nvtx_records_nothing
 from harness.readers.inspect_report import ReportFacts
+from harness.words import agree, plural
 
 
 def stale(facts: ReportFacts) -> Finding | None:
@@ -28,7 +29,8 @@ def secrets(facts: ReportFacts) -> Finding:
         return Finding(
             "secrets",
             WARNING,
-            f"{len(facts.secret_names)} environment variables in it look like secrets",
+            f"{plural(len(facts.secret_names), 'environment variable')} in it "
+            f"{agree(len(facts.secret_names), 'looks like a secret', 'look like secrets')}",
             ", ".join(facts.secret_names),
             "Share a scrubbed copy (harness share), not the .nsys-rep; change what has leaked.",
         )
@@ -36,7 +38,7 @@ def secrets(facts: ReportFacts) -> Finding:
         return Finding(
             "secrets",
             NOTE,
-            f"it carries {facts.environment_count} environment variables",
+            f"it carries {plural(facts.environment_count, 'environment variable')}",
             "none looks like a secret by its name or shape",
             "harness share writes a copy without them.",
         )
@@ -62,7 +64,7 @@ def lost_kernels(facts: ReportFacts) -> Finding | None:
     launches, kernels = facts.launches, facts.kernels
     if launches == 0:
         return None
-    evidence = f"{launches} kernel launches, {kernels} kernels"
+    evidence = f"{plural(launches, 'kernel launch')}, {plural(kernels, 'kernel')}"
     if kernels * 2 < launches:
         return Finding(
             "lost-kernels",
@@ -113,7 +115,7 @@ def no_gpu_ops(facts: ReportFacts) -> Finding | None:
             "no-gpu-ops",
             PROBLEM,
             "CUDA calls but no GPU op were recorded",
-            f"{facts.calls} calls",
+            plural(facts.calls, "call"),
             "Another CUPTI user (torch.profiler) in the program, or an nsys too old.",
         )
     return Finding("no-gpu-ops", NOTE, "no GPU work and no CUDA call was recorded")
@@ -125,11 +127,14 @@ def empty_processes(facts: ReportFacts) -> Finding | None:
     idle = [p for p in facts.processes if not p.kernels and (p.calls or p.ranges)]
     if not busy or not idle:
         return None
-    shown = ", ".join(f"pid {p.pid} ({p.ranges} ranges, {p.calls} calls)" for p in idle[:5])
+    shown = ", ".join(
+        f"pid {p.pid} ({plural(p.ranges, 'range')}, {plural(p.calls, 'call')})" for p in idle[:5]
+    )
     return Finding(
         "empty-process",
         WARNING,
-        f"{len(idle)} of {len(facts.processes)} processes have no kernels",
+        f"{len(idle)} of {plural(len(facts.processes), 'process')} "
+        f"{agree(len(idle), 'has', 'have')} no kernels",
         shown,
         "Were they stopped before nsys flushed? A rank should end by returning, not be killed.",
     )

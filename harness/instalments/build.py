@@ -11,6 +11,9 @@ import numpy as np
 import pandas as pd
 
 from harness.attribute import Attribution, Ledger, attribute
+from harness.attribute.engine import ambiguous_warnings
+from harness.attribute.graph_warnings import GraphFacts
+from harness.attribute.shared_device import SharedDevices
 from harness.errors import UsageProblem
 from harness.instalments import rows as numbering
 from harness.instalments.kernels import Kernels
@@ -20,6 +23,7 @@ from harness.instalments.unions import Busy
 from harness.report import Report, Request, arrange
 from harness.summarise import EXTRA_COLUMNS, NAME_COLUMNS, RANGE_COLUMNS, in_tree_order
 from harness.trace import Warning_
+from harness.words import plural
 
 if TYPE_CHECKING:
     from harness.readers.nsys_sqlite import Parts
@@ -45,13 +49,20 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
         UsageProblem: the view or a filter needs the whole recording at once.
     """
     _check(request)
-    rows, ledger, number = _View(request).read(parts)
+    view = _View(request)
+    rows, ledger, number = view.read(parts)
     rows, omitted = arrange(rows, request)
     note = Warning_(
         "in-parts",
-        f"read in {number} parts to stay within --memory: figures are the same, but checks of the "
-        "whole recording, warm-up and work under no range are left out",
+        f"read in {plural(number, 'part')} to stay within --memory: figures and warnings are the "
+        "same, but warm-up, work under no range and the torch pass are left out",
         "Leave out --memory where there is memory enough.",
+    )
+    found = (
+        *parts.warnings(),
+        *view.graphs.warnings(),
+        *view.shared.warnings(),
+        *ambiguous_warnings(ledger, view.unsure),
     )
     return Report(
         name=name,
@@ -60,7 +71,7 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
         policy=request.policy,
         rows=rows,
         ledger=ledger.check(parts.source.path),
-        warnings=(*parts.warnings(), note),
+        warnings=(*dict.fromkeys(found), note),
         sort=request.sort,
         omitted=omitted,
         selection=request.selection,
@@ -89,6 +100,9 @@ class _View:
         self.busy = Busy()
         self.kernels = Kernels(self.book, request.names)
         self.ledger: Ledger | None = None
+        self.graphs = GraphFacts()
+        self.shared = SharedDevices()
+        self.unsure: set[str] = set()
 
     def read(self, parts: Parts) -> tuple[pd.DataFrame, Ledger, int]:
         """The rows, the ledger and how many parts there were."""
@@ -115,6 +129,9 @@ class _View:
             self.sums.add_ops(found, rows, number)
             self.busy.add(found, rows, number, len(self.book), later)
         self.ledger = add_ledgers(self.ledger, found.ledger)
+        self.graphs += found.graph_facts
+        self.shared.add(found.trace, later)
+        self.unsure |= found.ambiguous_threads
 
     def _tables(self) -> dict[str, Callable[[], pd.DataFrame]]:
         return {"ranges": self._ranges, "names": self._names, "kernels": self.kernels.table}

@@ -23,6 +23,7 @@ from harness.launch.isolation import prefix
 from harness.launch.passes import Plan, is_workload
 from harness.launch.pycommand import NotPython, PythonCommand, parse, runnable
 from harness.launch.rundir import Run
+from harness.words import agree, plural
 
 REPORTS = Path("reports")
 
@@ -223,7 +224,9 @@ def describe(plan: Plan) -> str:
     if not withheld:
         return ""
     return (
-        f"{len(withheld)} environment variables are withheld from the program, since nsys writes "
+        f"{plural(len(withheld), 'environment variable')} "
+        f"{agree(len(withheld), 'is', 'are')} withheld "
+        "from the program, since nsys writes "
         f"the environment into its report ({shlex.join(withheld[:6])}"
         f"{', …' if len(withheld) > 6 else ''}); --env NAME passes one, --full-env all"
     )

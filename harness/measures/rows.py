@@ -71,7 +71,7 @@ def path_rows(found: Attribution) -> Rows:
         of_lineage=of_lineage,
         of_start_end=of_start_end,
         of_range=of_range,
-        nested_again=_nested_again(found, of_lineage, np.flatnonzero(real & odd.any())),
+        nested_again=nested_again(found, of_lineage, np.flatnonzero(real & odd.any())),
         outside=np.empty(0, np.int64),
         parent=parent,
     )
@@ -103,13 +103,13 @@ def name_rows(found: Attribution) -> Rows:
         of_lineage=of_lineage,
         of_start_end=of_range[found.start_end_rows],
         of_range=of_range,
-        nested_again=_nested_again(found, of_lineage, real),
+        nested_again=nested_again(found, of_lineage, real),
         outside=len(keys) + np.arange(len(threads)),
         parent=np.full(len(keys), -1),
     )
 
 
-def _nested_again(found: Attribution, of_lineage: Ints, nodes: Ints) -> Mask:
+def nested_again(found: Attribution, of_lineage: Ints, nodes: Ints) -> Mask:
     """Which of the lineage ``nodes`` have a range of their own row around them."""
     owner, member = found.nest.lineages.ancestry(nodes)
     around = member != nodes[owner]

@@ -13,6 +13,7 @@ from harness.readers.kineto_columns import Columns
 from harness.readers.kineto_events import EventFile
 from harness.readers.kineto_links import overlapped
 from harness.trace import Source, Trace, Warning_
+from harness.words import agree, plural
 
 #: Key in the file -> key in ``Source.facts``.
 _FACTS = {
@@ -94,8 +95,8 @@ def read_warnings(trace: Trace, file: EventFile, columns: Columns, doubled: int)
 def _other_tool(columns: Columns) -> Warning_:
     return Warning_(
         "no-torch-events",
-        f"a Chrome trace of {columns.events} events, none of which torch.profiler writes: no range,"
-        " no launch, no GPU op",
+        f"a Chrome trace of {plural(columns.events, 'event')}, none of which torch.profiler "
+        "writes: no range, no launch, no GPU op",
         "Give what torch.profiler's export_chrome_trace wrote, or a run folder.",
     )
 
@@ -111,8 +112,9 @@ def _missing(trace: Trace) -> Iterator[Warning_]:
     if not ops and launches:
         yield Warning_(
             "no-kernels",
-            f"{launches} CUDA calls but no GPU work were recorded: another CUPTI client (nsys, "
-            "ncu, DCGM) probably held the GPU",
+            f"{plural(launches, 'CUDA call')} but no GPU work "
+            f"{agree(launches, 'was', 'were')} recorded: another CUPTI client (nsys, ncu, DCGM) "
+            "probably held the GPU",
             "Only one profiler at a time gets GPU events: record with torch.profiler alone.",
         )
     elif not ops:
@@ -125,7 +127,8 @@ def _missing(trace: Trace) -> Iterator[Warning_]:
     elif not launches:
         yield Warning_(
             "no-launches",
-            f"{ops} GPU ops but no CUDA calls were recorded: nothing says who launched them",
+            f"{plural(ops, 'GPU op')} but no CUDA calls were recorded: nothing says who launched "
+            f"{agree(ops, 'it', 'them')}",
             "Record with ProfilerActivity.CPU as well as CUDA.",
         )
 
@@ -137,8 +140,8 @@ def _suspicious(trace: Trace) -> Iterator[Warning_]:
     if overlaps:
         yield Warning_(
             "overlapping-kernels",
-            f"{overlaps} of {len(kernels)} kernels start before an earlier one on their stream "
-            "ended: their times add up to more than the time they took together",
+            f"{overlaps} of {len(kernels)} kernels {agree(overlaps, 'starts', 'start')} before "
+            "an earlier one on the same stream ended: times add up to more than they took together",
             "Compare busy time, which counts overlap once.",
         )
     whole = len(ops) and not np.any(ops["start"].to_numpy() % 1000)
@@ -146,15 +149,16 @@ def _suspicious(trace: Trace) -> Iterator[Warning_]:
     if whole and instant:
         yield Warning_(
             "coarse-times",
-            f"times are whole microseconds and {instant} GPU ops last 0",
+            f"times are whole microseconds and {plural(instant, 'GPU op')} "
+            f"{agree(instant, 'lasts', 'last')} 0",
             "torch 2.1 and later record nanoseconds.",
         )
     unmatched = _launched_nothing(trace)
     if unmatched and len(ops):
         yield Warning_(
             "launches-without-ops",
-            f"{unmatched} kernel launches have no kernel in the trace: the recording stopped "
-            "before they ran, or the profiler dropped them",
+            f"{plural(unmatched, 'kernel launch')} {agree(unmatched, 'has', 'have')} no kernel in "
+            "the trace: the recording stopped too early, or the profiler dropped kernels",
             "Synchronise the GPU before the profiler stops.",
         )
 
@@ -188,12 +192,14 @@ def _capturing(trace: Trace, texts: list[str], codes: Any) -> Any:
 
 def _mended(file: EventFile, columns: Columns, doubled: int) -> Iterator[Warning_]:
     if doubled:
-        yield Warning_("duplicate-events", f"{doubled} events are in the file twice; counted once")
+        twice = f"{plural(doubled, 'event')} {agree(doubled, 'is', 'are')} in the file twice"
+        yield Warning_("duplicate-events", f"{twice}; counted once")
     if columns.undated:
-        yield Warning_("undated-events", f"{columns.undated} events without a usable time left out")
+        undated = plural(columns.undated, "event")
+        yield Warning_("undated-events", f"{undated} without a usable time left out")
     if file.repaired:
         yield Warning_(
             "repaired-json",
-            f"{file.repaired} parts of the file are not valid JSON (bare nan or quotes, control "
-            "characters) and were read leniently",
+            f"{plural(file.repaired, 'part')} of the file {agree(file.repaired, 'is', 'are')} not "
+            "valid JSON (bare nan or quotes, control characters), read leniently",
         )

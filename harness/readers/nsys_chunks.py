@@ -10,6 +10,7 @@ take longer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -83,7 +84,9 @@ class Slice:
 class Plan:
     """The parts of one export, each with about ``rows`` launches and GPU ops.
 
-    ``whole`` is what all parts share; ``parts`` yields the queries of each.
+    ``whole`` is what all parts share; ``parts`` yields the queries of each. ``ranges`` and
+    ``open_ranges`` (never closed) are counts, ``first_call`` is a time (ns), None without calls,
+    and ``bad_times`` counts rows that end before they start.
     """
 
     def __init__(self, db: Database, rows: int) -> None:
@@ -95,21 +98,25 @@ class Plan:
         self._starts: list[Int64] = []
         self._rows = 0  # launches and GPU ops
         self._last = 0
+        self._capture_end = nsys_schema.capture_end(db)
+        self.ranges = self.open_ranges = 0
+        self.first_call: int | None = None
+        self.bad_times: Counter[str] = Counter()
         self._launches = self._spans("launches", "correlation", "correlation")
         self._ops = {kind: self._spans(kind, "correlation", "correlation") for kind in KINDS}
         self._ranges = self._spans("ranges", "start", "end")
-        self._nodes = self._spans("nodes", "time", "time")
+        self._made = [*self._spans("nodes", "time", "time"), *self._spans("graphs", "time", "time")]
         self._edges = self._intervals(rows)
         self.whole = whole_of(db, _distinct(self._tids), _distinct(self._processes), self._last)
 
     def parts(self) -> Iterator[Slice]:
-        """One after another. Graph nodes are few, and in every part."""
-        captures = self._windows([span.query for span in self._nodes], "time", "time")
+        """One after another. Graphs and their nodes are few, and in every part."""
+        captures = self._windows([span.query for span in self._made], "time", "time")
         for first, stop in pairwise(self._edges):
             part = {key: self._between(key, first, stop - 1) for key in ("launches", *KINDS)}
             windows = self._windows(part["launches"], "start", "end")
             part["ranges"] = self._open_in([*captures, *windows])
-            part["nodes"] = self.queries.get("nodes", [])
+            part |= {key: self.queries.get(key, []) for key in ("nodes", "graphs")}
             queries = {key: queries for key, queries in part.items() if queries}
             yield Slice(queries, windows, self._later(stop))
 
@@ -147,6 +154,7 @@ class Plan:
         for piece, columns in self._read_few(self.queries.get(key, []), wanted):
             self._tids.append(np.unique(columns.get("tid", _NONE)))
             self._processes.append(np.unique(columns.get("process", _NONE)) >> PID_BITS)
+            self._note(key, columns)
             end = columns.get("end", _NONE)
             self._last = max(self._last, int(end.max(initial=0, where=end != nsys_schema.OPEN)))
             if len(columns[low]):
@@ -161,6 +169,25 @@ class Plan:
                 step = max(-(-len(columns[low]) // _SAMPLES), 1)
                 self._samples.append(np.sort(columns[low])[::step])
         return found
+
+    def _note(self, key: str, columns: dict[str, Int64]) -> None:
+        """What warnings say of rows that no part has alone."""
+        start, end = columns.get("start", _NONE), columns.get("end", _NONE)
+        if len(end):
+            kind = "ops" if key in KINDS else key
+            self.bad_times += Counter({kind: int(np.count_nonzero(end < start))})
+        if key == "ranges":
+            never = (end == nsys_schema.OPEN) | (end == self._capture_end)
+            self.ranges += len(start)
+            self.open_ranges += int(np.count_nonzero(never))
+        if key == "launches" and len(start):
+            first = int(start.min())
+            self.first_call = first if self.first_call is None else min(first, self.first_call)
+
+    def never_closed(self) -> list[Query]:
+        """Queries for the ranges that never closed."""
+        condition = f"end IS NULL OR end IN ({nsys_schema.OPEN}, {self._capture_end or -1})"
+        return [_narrowed(query, condition) for query in self.queries.get("ranges", [])]
 
     def _read_few(
         self, queries: list[Query], wanted: set[str]

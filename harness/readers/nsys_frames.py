@@ -31,10 +31,13 @@ _IDS = {
     "ranges": ("tid", "text_id", "domain"),
     "launches": ("tid", "name"),
     "nodes": ("tid",),
+    "graphs": ("tid",),
     "ops": ("name", "demangled", "mangled"),
 }
 
-#: Table key (ranges, launches, nodes, or a kind of GPU op) -> its queries, in order.
+_EVENTS = ("ranges", "launches", "nodes", "graphs")
+
+#: Table key (one of _EVENTS, or a kind of GPU op) -> its queries, in order.
 Queries = Mapping[str, list[Query]]
 
 
@@ -45,6 +48,7 @@ def all_queries(db: Database, without: Set[str] = frozenset()) -> dict[str, list
         "ranges": nsys_schema.ranges_query(db),
         "launches": nsys_schema.launches_query(db),
         "nodes": nsys_schema.nodes_query(db),
+        "graphs": nsys_schema.graphs_query(db),
         **{kind: nsys_schema.ops_query(db, kind, without) for kind in KINDS},
     }
     return {key: [query] for key, query in found.items() if query is not None}
@@ -62,20 +66,21 @@ class Whole:
 class Frames:
     """Reads every table once, then builds the frames from the columns.
 
-    ``threads``, ``ranges``, ``launches``, ``gpu_ops`` and ``graph_nodes`` are as in a Trace.
+    ``threads``, ``ranges``, ``launches``, ``gpu_ops``, ``graph_nodes`` and ``graphs`` are as in a
+    Trace.
     ``bad_times`` counts rows that end before they start, by table; they become zero-length.
     """
 
     def __init__(self, db: Database, queries: Queries, whole: Whole | None = None) -> None:
         self.db = db
         kinds = [kind for kind in KINDS for _ in queries.get(kind, [])]
-        stacks = {key: queries[key] for key in ("ranges", "launches", "nodes") if queries.get(key)}
+        stacks = {key: queries[key] for key in _EVENTS if queries.get(key)}
         if kinds:
             stacks["ops"] = [query for kind in KINDS for query in queries.get(kind, [])]
         self._columns = dict(zip(stacks, db.read(*stacks.values()), strict=True))
         self.bad_times = self._mend_times()
         self._coded = self._code_ids()
-        tids = {key: self._codes(key, "tid") for key in ("ranges", "launches", "nodes")}
+        tids = {key: self._codes(key, "tid") for key in _EVENTS}
         seen = np.unique(np.concatenate([unique for _, unique in tids.values()]))
         self._all_tids = seen if whole is None else whole.tids
         self.gpu_ops = self._gpu_ops(kinds)
@@ -90,7 +95,8 @@ class Frames:
         process = whole.threads["process"].to_numpy()
         self.ranges = self._ranges(rows["ranges"], process, whole.end)
         self.launches = self._launches(rows["launches"])
-        self.graph_nodes = self._nodes(rows["nodes"], process)
+        self.graph_nodes = self._made("nodes", rows["nodes"], process)
+        self.graphs = self._made("graphs", rows["graphs"], process)
 
     def _take(self, key: str, column: str) -> Any:
         """Hand over a column and forget it, so that it can be freed early."""
@@ -211,10 +217,11 @@ class Frames:
             out[name] = names.categorical(codes, nsys_schema.op_labels(self.db, ids.tolist()))
         return frame(GPU_OP_COLUMNS, out)
 
-    def _nodes(self, thread: Any, process_of: Int64) -> pd.DataFrame:
-        if "nodes" not in self._columns:
+    def _made(self, key: str, thread: Any, process_of: Int64) -> pd.DataFrame:
+        """Graph nodes, or whole graphs, as they were made."""
+        if key not in self._columns:
             return empty_frame(GRAPH_NODE_COLUMNS)
-        columns = {name: self._take("nodes", name) for name in ("time", "node", "original")}
+        columns = {name: self._take(key, name) for name in ("time", "node", "original")}
         return frame(
             GRAPH_NODE_COLUMNS, {"thread": thread, "process": process_of[thread], **columns}
         )

@@ -18,6 +18,7 @@ KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+GRAPH_EVENTS = "CUDA_GRAPH_EVENTS"
 
 #: Table of each kind of GPU op, in the order of ``trace.KINDS``.
 OP_TABLES = {"kernel": KERNEL, "memcpy": MEMCPY, "memset": MEMSET, "graph": GRAPH}
@@ -115,7 +116,9 @@ def ops_query(db: Database, kind: str, without: Set[str] = frozenset()) -> Query
         "context": _optional(db, table, "contextId", -1),
         "stream": _optional(db, table, "streamId", -1),
         "bytes": _optional(db, table, "bytes", -1) if kind in ("memcpy", "memset") else -1,
-        "graph_node": _optional(db, table, "graphNodeId", -1) if kind != "graph" else -1,
+        "graph_node": _graph_number(db)
+        if kind == "graph"
+        else _optional(db, table, "graphNodeId", -1),
     }
     columns |= _name_ids(db, kind)
     return Query(
@@ -167,7 +170,7 @@ def nodes_query(db: Database) -> Query | None:
 
     Until 2023.4 node rows are in CUDA_GRAPH_EVENTS; from 2024.2 that name holds graphs.
     """
-    for table in ("CUDA_GRAPH_NODE_EVENTS", "CUDA_GRAPH_EVENTS"):
+    for table in ("CUDA_GRAPH_NODE_EVENTS", GRAPH_EVENTS):
         if db.has(table, "start", "globalTid", "graphNodeId"):
             return Query(
                 table,
@@ -180,6 +183,35 @@ def nodes_query(db: Database) -> Query | None:
                 where="graphNodeId IS NOT NULL AND globalTid IS NOT NULL AND start IS NOT NULL",
             )
     return None
+
+
+def graphs_query(db: Database) -> Query | None:
+    """time, tid, node and original of every graph made, instantiated or cloned.
+
+    From 2024.2. An instantiated graph has two rows: one as any graph, and one with its number as
+    graphExecId and that of the graph it was instantiated from as graphId.
+    """
+    if not db.has(GRAPH_EVENTS, "start", "globalTid", "graphId", "graphExecId"):
+        return None
+    original = _optional(db, GRAPH_EVENTS, "originalGraphId", -1)
+    return Query(
+        GRAPH_EVENTS,
+        {
+            "time": "start",
+            "tid": "globalTid",
+            "node": "coalesce(graphExecId, graphId)",
+            "original": "CASE WHEN graphExecId IS NULL "
+            f"THEN {original} ELSE coalesce(graphId, -1) END",
+        },
+        where="coalesce(graphExecId, graphId) IS NOT NULL AND globalTid IS NOT NULL "
+        "AND start IS NOT NULL",
+    )
+
+
+def _graph_number(db: Database) -> str | int:
+    """Number of the graph that was launched; graphId is that of the graph it came from."""
+    number = _optional(db, GRAPH, "graphId", -1)
+    return f"coalesce(graphExecId, {number})" if db.has(GRAPH, "graphExecId") else number
 
 
 def strings(db: Database, ids: Iterable[int]) -> dict[int, str]:

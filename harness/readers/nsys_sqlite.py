@@ -17,7 +17,8 @@ from harness.readers.columns import Database, open_database
 from harness.readers.nsys_chunks import Plan, Window
 from harness.readers.nsys_facts import read_source
 from harness.readers.nsys_frames import Frames, Queries, all_queries
-from harness.readers.nsys_warnings import Oddities, partial_warnings, read_warnings
+from harness.readers.nsys_tally import RangeTally, Tally
+from harness.readers.nsys_warnings import read_warnings
 from harness.readers.plausible import check_times
 from harness.trace import Trace, Warning_
 
@@ -32,8 +33,9 @@ def read(path: str | Path, *, engine: str = "auto", without: Set[str] = frozense
     with _opened(Path(path), engine) as db:
         frames = Frames(db, all_queries(db, without))
         trace = _trace(db, frames)
-        oddities = Oddities(bad_times=frames.bad_times)
-        return replace(trace, warnings=read_warnings(db, trace, oddities))
+        ranges = RangeTally.of(trace.ranges)
+        tally = replace(Tally.of(trace), ranges=ranges, bad_times=frames.bad_times)
+        return replace(trace, warnings=read_warnings(db, trace.source, tally))
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,8 @@ def iter_chunks(
     Every GPU op and every launch is in exactly one part, an op in that of its launch; threads are
     numbered alike in all parts. A range is in every part in which a launch of its process ran while
     it was open, so that each op finds all its ranges; the index of ``ranges`` (``row``, the row of
-    NVTX_EVENTS) tells which are the same. A range without launches may be in no part. Graph nodes,
-    and the ranges open while they were made, are in every part. Parts have no warnings.
+    NVTX_EVENTS) tells which are the same. A range without launches may be in no part. Graphs,
+    their nodes, and the ranges open while they were made are in every part. Parts have no warnings.
 
     Raises:
         UnreadableReport: as ``read``.
@@ -83,6 +85,7 @@ class Parts:
     def __init__(self, db: Database, rows: int) -> None:
         self._db, self._rows = db, rows
         self._plan = Plan(db, rows)
+        self._tally = Tally()
         self.source = read_source(db)
 
     def parts(self) -> Iterator[Part]:
@@ -91,6 +94,7 @@ class Parts:
         windows = [window for slice_ in slices for window in slice_.windows]
         for slice_ in slices:
             trace = self._trace(slice_.queries)
+            self._tally += Tally.of(trace, self._plan.first_call)
             yield Part(trace, _shared(trace, windows), slice_.later)
 
     def stretches(self) -> Iterator[Stretch]:
@@ -99,8 +103,16 @@ class Parts:
             yield Stretch(self._trace({"ranges": queries} if queries else {}), low, high)
 
     def warnings(self) -> tuple[Warning_, ...]:
-        """What can be said without the whole recording."""
-        return partial_warnings(self._db)
+        """Those of ``read``, once all parts were read."""
+        never = RangeTally()
+        if self._plan.open_ranges:
+            never = RangeTally.of(self._trace({"ranges": self._plan.never_closed()}).ranges)
+        tally = replace(
+            self._tally,
+            ranges=replace(never, ranges=self._plan.ranges),
+            bad_times=self._plan.bad_times,
+        )
+        return read_warnings(self._db, self.source, tally)
 
     def _trace(self, queries: Queries) -> Trace:
         numbered = [
@@ -156,4 +168,5 @@ def _trace(db: Database, frames: Frames) -> Trace:
         launches=frames.launches,
         gpu_ops=frames.gpu_ops,
         graph_nodes=frames.graph_nodes,
+        graphs=frames.graphs,
     )

@@ -23,20 +23,16 @@ two-profilers        another CUPTI client, such as torch.profiler, ran as well
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-import pandas as pd
-
 from harness.readers import STALE_AFTER_NS, nsys_schema
-from harness.readers.columns import Database, Int64
-from harness.trace import Trace, Warning_
+from harness.readers.columns import Database
+from harness.readers.nsys_tally import RangeTally, Tally
+from harness.trace import Source, Warning_
+from harness.words import agree, plural
 
 _RECORD = "Record with nsys profile -t cuda,nvtx (harness run --nsys does)."
-_KERNEL_LAUNCH = re.compile(r"^cu(da)?Launch(Cooperative)?Kernel")
 #: Complaints about what harness never asks for, or that have a code of their own here.
 _HARMLESS = re.compile(
     r"perf event paranoid|IP/backtrace|IP samples|context switch|Does the process use|"
@@ -46,38 +42,26 @@ _HARMLESS = re.compile(
 _SECOND_SUBSCRIBER = re.compile(r"MULTIPLE_SUBSCRIBERS|already (been )?subscribed", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Oddities:
-    """What the reader had to mend: rows that end before they start, by kind of row."""
-
-    bad_times: dict[str, int] = field(default_factory=dict)
-
-
-def read_warnings(db: Database, trace: Trace, oddities: Oddities) -> tuple[Warning_, ...]:
+def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_, ...]:
     """All warnings about one export, the gravest first."""
     return (
-        *_nothing_recorded(db, trace),
-        *_too_few_kernels(trace),
-        *_graphs(trace),
-        *_unlinked(trace),
-        *_ranges(trace),
+        *_nothing_recorded(db, tally),
+        *_too_few_kernels(source, tally),
+        *_graphs(tally),
+        *_unlinked(tally),
+        *_ranges(tally.ranges),
         *_stale(db.path),
-        *_mended(oddities),
+        *_mended(tally.bad_times),
         *_diagnostics(db),
     )
 
 
-def partial_warnings(db: Database) -> tuple[Warning_, ...]:
-    """Those that need no rows of the recording, for one that is read in parts."""
-    return (*_stale(db.path), *_diagnostics(db))
-
-
-def _nothing_recorded(db: Database, trace: Trace) -> Iterator[Warning_]:
-    if not len(trace.ranges):
+def _nothing_recorded(db: Database, tally: Tally) -> Iterator[Warning_]:
+    if not tally.ranges.ranges:
         yield _no_nvtx(db)
-    if not len(trace.gpu_ops):
-        yield _no_gpu_ops(trace)
-    elif not len(trace.launches):
+    if not tally.ops:
+        yield _no_gpu_ops(tally.launches)
+    elif not tally.launches:
         yield Warning_(
             "no-launches",
             f"no CUDA API calls were recorded (table {nsys_schema.RUNTIME}): "
@@ -110,13 +94,12 @@ def _no_nvtx(db: Database) -> Warning_:
     )
 
 
-def _no_gpu_ops(trace: Trace) -> Warning_:
-    calls = len(trace.launches)
+def _no_gpu_ops(calls: int) -> Warning_:
     if calls:
         return Warning_(
             "no-gpu-ops",
-            f"{calls} CUDA API calls were recorded, but no GPU work (no table "
-            f"{nsys_schema.KERNEL})",
+            f"{plural(calls, 'CUDA API call')} {agree(calls, 'was', 'were')} recorded, but no GPU "
+            f"work (no table {nsys_schema.KERNEL})",
             "nsys may be older than the driver, another profiler (torch.profiler, ncu, DCGM) may "
             "have held CUPTI, or the capture ended before the GPU did: synchronise before the end.",
         )
@@ -128,126 +111,75 @@ def _no_gpu_ops(trace: Trace) -> Warning_:
     )
 
 
-def _too_few_kernels(trace: Trace) -> Iterator[Warning_]:
-    launched = _kernel_launches(trace)
-    if launched.empty:
-        return
-    ops = trace.gpu_ops
-    is_kernel = (ops["kind"] == "kernel").to_numpy()
-    kernels = ops["process"][is_kernel].value_counts()
-    recorded = ops["process"].value_counts()
+def _too_few_kernels(source: Source, tally: Tally) -> Iterator[Warning_]:
+    launched = tally.kernel_launches_of
     # A launch during stream capture makes a graph node, not a kernel.
-    captured = trace.graph_nodes["process"].value_counts()
-    graphs = ops["process"][(ops["kind"] == "graph").to_numpy()].value_counts()
-    silent = [int(p) for p in launched.index if not recorded.get(p, 0) and not captured.get(p, 0)]
-    if silent and len(ops):
+    captured = tally.nodes_of
+    silent = sorted(p for p in launched if not tally.ops_of.get(p) and not captured.get(p))
+    if silent and tally.ops:
         pids = ", ".join(str(process & 0xFFFFFF) for process in silent)
+        number = sum(launched[process] for process in silent)
         yield Warning_(
             "process-without-ops",
-            f"process {pids} launched {int(launched[silent].sum())} kernels and none was recorded",
+            f"process {pids} launched {plural(number, 'kernel')} and none was recorded",
             "CUPTI serves one client a process: look for another profiler there, or a process "
             "that was killed before nsys could collect its buffers.",
         )
-    heard = [p for p in launched.index if p not in silent and not graphs.get(p, 0)]
-    wanted = sum(int(launched[p]) - int(captured.get(p, 0)) for p in heard)
-    found = sum(int(kernels.get(p, 0)) for p in heard)
+    heard = [p for p in launched if p not in silent and not tally.graphs_of.get(p)]
+    wanted = sum(launched[p] - captured.get(p, 0) for p in heard)
+    found = sum(tally.kernels_of.get(p, 0) for p in heard)
     if wanted >= 20 and found < wanted / 2:
         yield Warning_(
             "few-kernels",
-            f"{wanted} kernel launches, but only {found} kernels were recorded"
-            f"{_versions(trace)}: times are far too low",
+            f"{wanted} kernel launches, but only {plural(found, 'kernel')} "
+            f"{agree(found, 'was', 'were')} recorded{_versions(source)}: times are far too low",
             "nsys older than the driver's CUDA drops kernels without failing: use an nsys as new "
             "as the driver (harness doctor compares them).",
         )
 
 
-def _kernel_launches(trace: Trace) -> pd.Series[int]:
-    """Kernel launches a process."""
-    names = trace.launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if _KERNEL_LAUNCH.match(name)]
-    rows = np.isin(names.codes.to_numpy(), wanted)
-    thread = trace.launches["thread"].to_numpy()[rows]
-    counts = np.bincount(thread, minlength=len(trace.threads))
-    by_process = pd.Series(counts, dtype="int64").groupby(trace.threads["process"]).sum()
-    return by_process[by_process > 0]
-
-
-def _versions(trace: Trace) -> str:
-    source = trace.source
+def _versions(source: Source) -> str:
     parts = [f"nsys {source.version}"] if source.version else []
     if "cuda_driver" in source.facts:
         parts.append(f"driver with CUDA {source.facts['cuda_driver']}")
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _graphs(trace: Trace) -> Iterator[Warning_]:
-    graphs = int((trace.gpu_ops["kind"] == "graph").sum())
-    if graphs:
+def _graphs(tally: Tally) -> Iterator[Warning_]:
+    number = tally.graphs
+    if number:
+        whole = agree(number, "was recorded as a whole", "were recorded as wholes")
         yield Warning_(
             "graph-level",
-            f"{graphs} CUDA graph launches were recorded as wholes: their kernels were not",
+            f"{plural(number, 'CUDA graph launch')} {whole}: "
+            f"{agree(number, 'its', 'their')} kernels were not",
             "Record with nsys profile --cuda-graph-trace=node (harness run --graphs node); it "
             "slows graph launches down, so compare times only with runs recorded alike.",
         )
 
 
-def _unlinked(trace: Trace) -> Iterator[Warning_]:
-    if not len(trace.launches) or not len(trace.gpu_ops):
+def _unlinked(tally: Tally) -> Iterator[Warning_]:
+    count = tally.unlinked
+    if not tally.launches or count < 10 or count < tally.ops / 100:
         return
-    ops = trace.gpu_ops
-    missing = ~_has_launch(trace)
-    count = int(missing.sum())
-    if count < 10 or count < len(ops) / 100:
-        return
-    first = int(trace.launches["start"].min())
-    before = int((missing & (ops["start"].to_numpy() < first)).sum())
-    why = "; most ran before the first recorded call" if before > count / 2 else ""
+    why = "; most ran before the first recorded call" if tally.early > count / 2 else ""
     yield Warning_(
         "clipped",
-        f"{count} of {len(ops)} GPU ops have no launch record in their process{why}",
+        f"{count} of {tally.ops} GPU ops have no launch record in their process{why}",
         "The capture or export was cut in time, or began while work was queued: they stay "
         "unlinked. Export the whole report, or start the capture after a synchronise.",
     )
 
 
-def _has_launch(trace: Trace) -> npt.NDArray[np.bool_]:
-    """For each op: is there a launch with its process and correlation?"""
-    known = trace.launches["correlation"].to_numpy()
-    wanted = trace.gpu_ops["correlation"].to_numpy()
-    op_process: Int64 = trace.gpu_ops["process"].to_numpy()
-    if trace.threads["process"].nunique() == 1:
-        only = int(trace.threads["process"].iloc[0])
-        mine: npt.NDArray[np.bool_] = op_process == only
-        return mine & _found(wanted, known)
-    process = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()]
-    out = np.zeros(len(wanted), bool)
-    for one in pd.unique(op_process).tolist():
-        mine = op_process == one
-        out[mine] = _found(wanted[mine], known[process == one])
-    return out
-
-
-def _found(wanted: Int64, known: Int64) -> npt.NDArray[np.bool_]:
-    """Which of ``wanted`` are among ``known``; by a table where the numbers lie close."""
-    if not len(known):
-        return np.zeros(len(wanted), bool)
-    low, high = int(known.min()), int(known.max())
-    if high - low > 16 * len(known) + 1024:
-        return np.isin(wanted, known)
-    present = np.zeros(high - low + 3, bool)  # with an empty slot at either end
-    present[known - (low - 1)] = True
-    return present[np.clip(wanted, low - 1, high + 1) - (low - 1)]
-
-
-def _ranges(trace: Trace) -> Iterator[Warning_]:
-    count = int(trace.ranges["open"].sum())
+def _ranges(ranges: RangeTally) -> Iterator[Warning_]:
+    count, names = ranges.open, ranges.open_names
     if count:
-        names = trace.ranges["name"][trace.ranges["open"]].unique().tolist()
         shown = ", ".join(repr(name[:40]) for name in names[:3]) + (", …" if len(names) > 3 else "")
+        of = f"{count} of {plural(ranges.ranges, 'range')}"
         yield Warning_(
             "open-ranges",
-            f"{count} of {len(trace.ranges)} ranges never closed ({shown}): they end with the "
-            "capture and are left out of per-instance figures",
+            f"{of} never closed ({shown}): {agree(count, 'it ends', 'they end')} with the "
+            f"capture and {agree(count, 'is', 'are')} left out of per-instance figures",
             "Pop what is pushed, or use with blocks; a crash or the end of the capture also "
             "leaves ranges open.",
         )
@@ -268,10 +200,10 @@ def _stale(path: Path) -> Iterator[Warning_]:
         )
 
 
-def _mended(oddities: Oddities) -> Iterator[Warning_]:
-    if oddities.bad_times:
-        found = sorted(oddities.bad_times.items())
-        what = ", ".join(f"{n} {'GPU ops' if kind == 'ops' else kind}" for kind, n in found)
+def _mended(bad_times: Mapping[str, int]) -> Iterator[Warning_]:
+    if bad_times:
+        nouns = {"ops": "GPU op", "ranges": "range", "launches": "launch"}
+        what = ", ".join(plural(n, nouns[kind]) for kind, n in sorted(bad_times.items()))
         yield Warning_(
             "backward-times",
             f"rows that end before they start were taken as zero-length: {what}",

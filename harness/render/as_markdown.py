@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from harness.render.page import Grid, Page, Row, Section
+from harness.words import agree, plural
 
 #: GitHub refuses comments above 65 536 characters.
 MAX_CHARACTERS = 60_000
@@ -39,7 +40,10 @@ def _grid(grid: Grid, room: int) -> list[str]:
         line = _line([_name(row), *(escape(cell) for cell in row.cells)])
         used += len(line) + 1
         if used > room:
-            notes.insert(0, f"{len(grid.rows) - index} more rows do not fit a comment.  ")
+            left = len(grid.rows) - index
+            notes.insert(
+                0, f"{plural(left, 'more row')} {agree(left, 'does', 'do')} not fit a comment.  "
+            )
             break
         lines.append(line)
     return [*lines, "", *notes]
@@ -76,7 +80,7 @@ def _section(section: Section) -> list[str]:
     if section.lines:
         shown = [line[:MAX_LINE].replace("```", "'''") for line in section.lines[:MAX_LINES]]
         if len(section.lines) > MAX_LINES:
-            shown.append(f"and {len(section.lines) - MAX_LINES} more lines")
+            shown.append(f"and {plural(len(section.lines) - MAX_LINES, 'more line')}")
         lines += ["```text", *shown, "```"]
     if section.grid is not None:
         lines += _grid(section.grid, MAX_CHARACTERS // 10)

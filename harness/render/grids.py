@@ -88,6 +88,8 @@ SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
             Spec("Stream", "stream", str, 4),
             Spec("Rule", "rule", str, 8, right=False),
             Spec("Path", "path", printable_path, right=False, end=True),
+            Spec("Captured in", "captured_path", printable_path, right=False, end=True),
+            Spec("Forward in", "forward_path", printable_path, right=False, end=True),
         ),
     ),
     "instances": (
@@ -169,6 +171,10 @@ SPECS: dict[str, tuple[str, tuple[Spec, ...]]] = {
 }
 
 
+#: Paths that an op has beside its own, shown where any op has one.
+_SECOND_PATHS = ("captured_path", "forward_path")
+
+
 def records(frame: pd.DataFrame) -> list[Record]:
     """Rows as dicts, paths kept as tuples."""
     names = [str(name) for name in frame.columns]
@@ -185,6 +191,8 @@ def rows_grid(view: str, rows: pd.DataFrame, omitted: int = 0) -> Grid:
     heading, specs = SPECS[view]
     if view == "ops":
         rows = rows.assign(ns=rows["end_ns"] - rows["start_ns"])
+        empty = {name for name in _SECOND_PATHS if not any(rows[name].unique())}
+        specs = tuple(spec for spec in specs if spec.column not in empty)
     specs = tuple(spec for spec in specs if spec.column in rows.columns)
     if view == "torch" and not rows["input_shapes"].notna().any():
         specs = tuple(spec for spec in specs if spec.column != "input_shapes")

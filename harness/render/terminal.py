@@ -166,8 +166,11 @@ def fit(grid: Grid, width: int) -> tuple[list[int], int, int]:
 
 
 def _column_width(grid: Grid, index: int, width: int) -> int:
-    """Widest cell of a column; text takes at most a third of the terminal."""
+    """Widest cell of a column; a column of text takes at most a third of the terminal, and all
+    those that show the end of a path half of it together."""
     column = grid.columns[index]
     heading = max(map(cell_len, _heading(column).split("\n")))
     widest = max([heading, *(cell_len(row.cells[index]) for row in grid.rows)])
-    return widest if column.right else min(widest, max(heading, width // 3))
+    paths = sum(each.end for each in grid.columns)
+    share = width // 3 if paths < 2 or not column.end else width // (2 * paths)
+    return widest if column.right else min(widest, max(heading, share))

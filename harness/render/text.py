@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import unicodedata
 
+from harness.words import plural_of
+
 #: What an empty range name is shown as; NVTX allows ``range_push("")``.
 UNNAMED = "(unnamed)"
 SEPARATOR = " / "
@@ -68,11 +70,7 @@ def ratio(value: float | None) -> str:
 
 def plural(number: int, noun: str) -> str:
     """``1 kernel``, ``60 kernels``, ``2 copies``."""
-    if number == 1:
-        return f"1 {noun}"
-    if noun.endswith("y"):
-        return f"{count(number)} {noun[:-1]}ies"
-    return f"{count(number)} {noun}s"
+    return f"{count(number)} {noun if number == 1 else plural_of(noun)}"
 
 
 def printable(name: str) -> str:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pandas as pd
 from reference import Launch, Op, Program, Range, Reference, Thread
 
 from harness.trace import GRAPH_NODE_COLUMNS, Trace, frame
@@ -17,7 +19,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Event:
-    """A row of CUDA_GRAPH_NODE_EVENTS."""
+    """A row of CUDA_GRAPH_NODE_EVENTS; of CUDA_GRAPH_EVENTS with graphs for nodes."""
 
     thread: int
     node: int
@@ -32,26 +34,47 @@ class Creation:
     thread: int
 
 
-def with_graphs(trace: Trace, nodes: list[int], events: list[Event]) -> Trace:
-    """``nodes`` are those of the GPU ops, -1 for none."""
+def with_graphs(
+    trace: Trace,
+    nodes: list[int],
+    events: list[Event],
+    graphs: Sequence[Event] = (),
+    updates: Sequence[int] = (),
+) -> Trace:
+    """``nodes`` are those of the GPU ops, -1 for none, of a whole graph its number; ``graphs`` are
+    the graphs made and ``updates`` the launches that are no launches but update a graph."""
     ops = trace.gpu_ops.copy()
     ops["graph_node"] = np.array(nodes, dtype=np.int64)
-    thread = [event.thread for event in events]
-    made = {
-        "process": trace.threads["process"].to_numpy()[np.array(thread, dtype=np.int64)],
-        **{name: [getattr(e, name) for e in events] for name in ("node", "original", "time")},
-        "thread": thread,
-    }
-    return replace(trace, gpu_ops=ops, graph_nodes=frame(GRAPH_NODE_COLUMNS, made))
+    launches = trace.launches.copy()
+    launches["name"] = pd.Categorical(
+        ["cudaGraphExecUpdate_v10020" if row in updates else "x" for row in range(len(launches))]
+    )
+
+    def made(rows: Sequence[Event]) -> pd.DataFrame:
+        thread = [event.thread for event in rows]
+        process = trace.threads["process"].to_numpy()[np.array(thread, dtype=np.int64)]
+        columns = {name: [getattr(e, name) for e in rows] for name in ("node", "original", "time")}
+        return frame(GRAPH_NODE_COLUMNS, {"process": process, "thread": thread, **columns})
+
+    return replace(
+        trace, launches=launches, gpu_ops=ops, graph_nodes=made(events), graphs=made(graphs)
+    )
 
 
 class Captures:
-    """``paths``: of each op the path its node was captured in."""
+    """``paths``: of each op the path its node, or it as a whole graph, was captured in."""
 
     def __init__(
-        self, program: Program, policy: str, nodes: list[int], events: list[Event]
+        self,
+        program: Program,
+        policy: str,
+        nodes: list[int],
+        events: list[Event],
+        graphs: Sequence[Event] = (),
+        updates: Sequence[int] = (),
     ) -> None:
         self.program, self.policy, self.events = program, policy, events
+        self.graphs, self.updates = graphs, [program.launches[row] for row in updates]
         reference = Reference(program, policy)
         self.paths: list[Path] = [()] * len(nodes)
         first_name: dict[tuple[int, int, Creation], str] = {}
@@ -59,12 +82,27 @@ class Captures:
         for op, outcome in zip(program.ops, reference.outcomes, strict=True):
             queue.append(((outcome.launch or op).start, op.row, op))
         for when, row, op in sorted(queue, key=lambda entry: entry[:2]):
+            if op.kind == "graph":
+                self.paths[row] = self.whole(op.process, nodes[row], when)
+                continue
             made = self.made(op.process, nodes[row], when) if nodes[row] >= 0 else None
             if made is None:
                 continue
             name = first_name.setdefault((op.process, nodes[row], made), op.name)
             if name == op.name:  # else an update has put another kernel there
                 self.paths[row] = self.path(self.origin(op.process, made))
+
+    def whole(self, process: int, graph: int, when: int) -> Path:
+        """Empty if an update since it was instantiated may have replaced it."""
+        alone = replace_events(self, self.graphs)
+        made = alone.made(process, graph, when) if graph >= 0 else None
+        if made is None:
+            return ()
+        for update in self.updates:
+            same = self.program.threads[update.thread].process == process
+            if same and made.time <= update.start <= when:
+                return ()
+        return self.path(alone.origin(process, made))
 
     def creations(self, process: int, node: int) -> list[Creation]:
         """A clone is written twice, first without its original."""
@@ -106,6 +144,13 @@ class Captures:
         op = Op(0, "kernel", point.time, point.time, process, 0, 0, "")
         moment = replace(self.program, launches=[launch], ops=[op])
         return Reference(moment, self.policy).outcomes[0].path
+
+
+def replace_events(captures: Captures, events: Sequence[Event]) -> Captures:
+    """The same with other creations, of graphs instead of nodes."""
+    other = copy.copy(captures)
+    other.events = list(events)
+    return other
 
 
 #: A graph as drawn: None is a kernel, a list is a child graph.

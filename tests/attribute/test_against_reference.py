@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from programs import as_trace, programs
-from reference import Program, Reference
+from reference import Program, Range, Reference
 
 from harness import summarise
 from harness.attribute import RULES, attribute
@@ -44,6 +46,40 @@ def test_engine_equals_reference(policy: str, program: Program) -> None:
     check_names(found, wanted)
     check_kernels(found, wanted)
     check_instances(found, wanted)
+
+
+@st.composite
+def emitted(draw: st.DrawFn) -> Program:
+    """Ranges whose names may carry a call number, as emit_nvtx writes them."""
+    program = draw(programs())
+    suffix = st.sampled_from(["", ", op_id = 1", ", op_id = 2, sizes = [[3]]"])
+    return replace(program, ranges=[replace(r, name=r.name + draw(suffix)) for r in program.ranges])
+
+
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@many
+@given(program=emitted())
+def test_layers_equal_reference(policy: str, program: Program) -> None:
+    """Calls that differ in their number only are one row, in which each op counts once."""
+    found, wanted = attribute(as_trace(program), policy), Reference(program, policy)
+
+    def key(r: Range) -> Any:
+        process, path = wanted.path_key(r)
+        return process, tuple((d, n.split(", op_id")[0], style) for d, n, style in path)
+
+    expected = Counter(
+        (
+            1000 + process,
+            tuple(label[1] for label in path),
+            *path[-1],
+            row["instances"],
+            row["total_gpu_ns"],
+        )
+        for (process, path), row in wanted.rows(key).items()
+    )
+    columns = ["pid", "path", "domain", "name", "style", "instances", "forward_ns"]
+    table = summarise.layers(found)
+    assert Counter(table[columns].itertuples(index=False, name=None)) == expected
 
 
 def check_ops(found: Any, wanted: Reference) -> None:

@@ -57,6 +57,24 @@ GRAPHS = {
 }
 
 
+#: case -> (replay range, captured in): graphs as wholes. What is launched from the device has no
+#: replay range; conditional's graph was made by hand, outside of every range.
+CAPTURED: dict[str, dict[tuple[str, str], int]] = {
+    "nested": {("replay-nested", "capture-outer"): 4},
+    "reinstantiated": {
+        ("replay-first", "capture"): 4,
+        ("replay-second", "capture"): 4,
+        ("replay-updated", ""): 4,
+    },
+    "several": {("replay-one", "capture-one"): 4, ("replay-two", "capture-two"): 4},
+    "conditional": {("replay-conditional", ""): 1},
+    "device-launch": {
+        ("replay-launcher", "capture-launcher"): 4,
+        ("", "capture-payload"): 4,
+    },
+}
+
+
 def codes(report: str, view: str = "ops") -> dict[str, str]:
     getattr(summarise, view)(found(report))
     return {w.code: w.message for w in found(report).warnings}
@@ -98,6 +116,51 @@ def test_graphs_as_wholes_by_replay(case: str) -> None:
         assert table[name][1] == total(inside(work, [r for r in ranges if r.name == name]))
 
 
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@pytest.mark.parametrize("case", CAPTURED)
+def test_graphs_as_wholes_by_capture(case: str, policy: str) -> None:
+    ops = summarise.ops(found(f"graph-{case}-graph", policy))
+    ops = ops[ops["kind"] == "graph"]
+    got = Counter(
+        (" / ".join(path), " / ".join(captured))
+        for path, captured in zip(ops["path"], ops["captured_path"], strict=True)
+    )
+    assert got == CAPTURED[case]
+
+
+@pytest.mark.parametrize("case", CAPTURED)
+def test_captures_of_whole_graphs_by_a_loop_over_the_tables(case: str) -> None:
+    """From the row of the graph a launch names to the ranges around it, without clones."""
+    report = f"graph-{case}-graph"
+    ranges = sql_ranges(report)
+    made = {
+        graph: (start, tid)
+        for start, tid, graph in sql(
+            report,
+            "SELECT start, globalTid, graphId FROM CUDA_GRAPH_EVENTS WHERE graphExecId IS NULL",
+        )
+    }
+    updated = sql(
+        report,
+        """SELECT min(r.start) FROM CUPTI_ACTIVITY_KIND_RUNTIME r JOIN StringIds ON id = nameId
+           WHERE value LIKE 'cudaGraphExecUpdate%'""",
+    )[0][0]
+    expected = {}
+    for start, graph, call in sql(
+        report,
+        """SELECT g.start, g.graphId, r.start FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE g
+           LEFT JOIN CUPTI_ACTIVITY_KIND_RUNTIME r ON r.correlationId = g.correlationId
+               AND g.correlationId <> 0""",
+    ):
+        when, tid = made[graph]
+        around = [r.name for r in ranges if r.tid == tid and r.start <= when <= r.end]
+        late = updated is not None and updated <= (call or start)
+        expected[start] = () if late else tuple(around)
+    ops = summarise.ops(found(report))
+    ops = ops[ops["kind"] == "graph"]
+    assert dict(zip(ops["start_ns"], ops["captured_path"], strict=True)) == expected
+
+
 def test_conditional_bodies_are_named_as_unlinked() -> None:
     ledger = found("graph-conditional-node").ledger
     ((number, ns),) = sql(
@@ -127,6 +190,8 @@ def test_device_launched_graphs_are_named_as_unlinked() -> None:
 
 def test_an_update_is_named() -> None:
     assert codes("graph-reinstantiated-node")["graph-updated"].startswith("8 GPU ops")
+    message = codes("graph-reinstantiated-graph")["graph-updated"]
+    assert message.startswith("4 whole CUDA graphs ran after a graph was updated")
 
 
 def test_graphs_without_such_trouble_are_not_warned_of() -> None:

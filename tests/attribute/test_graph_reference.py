@@ -27,32 +27,40 @@ many = settings(
 )
 
 
+Drawn = tuple[Program, list[int], list[Event], list[Event], list[int]]
+
+
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[Program, list[int], list[Event]]:
+def creations(draw: st.DrawFn, threads: st.SearchStrategy[int], least: int) -> list[Event]:
     """Few ids: reused ones, clones written once or twice, chains, cycles, originals unknown."""
-    program = draw(programs())
-    threads = st.integers(0, len(program.threads) - 1)
     events: list[Event] = []
-    for _ in range(draw(st.integers(1, 10))):
+    for _ in range(draw(st.integers(least, 10))):
         thread, node, time = draw(threads), draw(st.integers(0, 3)), draw(st.integers(0, CLOCK))
         original = draw(st.sampled_from([-1, -1, -1, 0, 1, 2, 3, 4]))
         if original >= 0 and draw(st.booleans()):
             events.append(Event(thread, node, -1, time))
             time += draw(st.integers(0, 1))
         events.append(Event(thread, node, original, time))
+    return draw(st.permutations(events))
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Drawn:
+    """Nodes and whole graphs, whose numbers are the same and mean other things."""
+    program = draw(programs())
+    threads = st.integers(0, len(program.threads) - 1)
     nodes = [draw(st.sampled_from([0, 0, 1, 1, 2, 3, 4, -1])) for _ in program.ops]
-    return program, nodes, draw(st.permutations(events))
+    updates = [row for row in range(len(program.launches)) if draw(st.integers(0, 9)) == 0]
+    return program, nodes, draw(creations(threads, 1)), draw(creations(threads, 0)), updates
 
 
 @pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
 @many
 @given(made=graphs())
-def test_captured_path_equals_reference(
-    policy: str, made: tuple[Program, list[int], list[Event]]
-) -> None:
-    program, nodes, events = made
-    found = attribute(with_graphs(as_trace(program), nodes, events), policy)
-    assert list(summarise.captured_paths(found)) == Captures(program, policy, nodes, events).paths
+def test_captured_path_equals_reference(policy: str, made: Drawn) -> None:
+    program, *drawn = made
+    found = attribute(with_graphs(as_trace(program), *drawn), policy)
+    assert list(summarise.captured_paths(found)) == Captures(program, policy, *drawn).paths
 
 
 trees: st.SearchStrategy[Tree] = st.recursive(

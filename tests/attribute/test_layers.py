@@ -94,10 +94,31 @@ def test_a_node_s_kernel_belongs_to_the_layer_of_its_number() -> None:
     assert forward_path(made) == ("layer",)
     assert layers(attribute(as_trace(made))) == {
         "layer": (0, 7, 7, 1),
-        "layer / aten::mm, seq = 3, op_id = 1": (0, 0, 0, 0),
+        "layer / aten::mm": (0, 0, 0, 0),
         "bwd": (0, 0, 0, 0),
-        "bwd / MmBackward0, seq = 3, op_id = 7": (0, 0, 0, 0),
+        "bwd / MmBackward0": (0, 0, 0, 0),
     }
+
+
+def test_the_calls_of_an_operator_are_one_row() -> None:
+    """Sequence and call numbers, sizes and inputs are of a call; a call within a call of the same
+    operator is a row below, and a name that only looks alike keeps its own."""
+    made = program(
+        0, (0, 0, 90, "layer"), (0, 1, 9, "aten::mm, seq = 3, op_id = 1"),
+        (0, 10, 19, "aten::mm, seq = 8, op_id = 5, sizes = [[2, 3], [3]]"),
+        (0, 20, 80, "aten::mm, op_id = 9, sizes = [[2, 3]], input_op_ids = [(5,0)]"),
+        (0, 30, 70, "aten::mm, seq = 9"), (0, 82, 85, "aten::mm, sequence"),
+    )  # fmt: skip
+    table = summarise.layers(attribute(as_trace(made)))
+    columns = table[["name", "instances", "forward_ns"]].itertuples(index=False, name=None)
+    assert list(zip((" / ".join(path) for path in table["path"]), columns, strict=True)) == [
+        ("layer", ("layer", 1, 7)),
+        ("layer / aten::mm", ("aten::mm", 3, 7)),
+        ("layer / aten::mm / aten::mm", ("aten::mm", 1, 7)),
+        ("layer / aten::mm, sequence", ("aten::mm, sequence", 1, 0)),
+    ]
+    # Other views show ranges as they were recorded.
+    assert len(summarise.ranges(attribute(as_trace(made)))) == 6
 
 
 def test_what_the_engine_adds_up_belongs_to_the_node() -> None:

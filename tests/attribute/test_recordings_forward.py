@@ -134,6 +134,40 @@ def test_layers_add_up() -> None:
     assert len(moved) == 48
 
 
+def plain(name: str) -> str:
+    """The name up to what emit_nvtx counts."""
+    return re.split(r", (seq|op_id) = ", name)[0]
+
+
+def test_the_calls_of_an_operator_are_one_row() -> None:
+    """Four steps under emit_nvtx; instances and forward time of each path by loops."""
+    ranges, work = sql_ranges("emit-nvtx"), sql_work("emit-nvtx")
+    main = next(r.tid for r in ranges if r.name == "step")
+    instances: Counter[str] = Counter()
+    forward: Counter[str] = Counter()
+    for r in ranges:
+        if r.tid == main:
+            names = [plain(o.name) for o in around(ranges, main, r.start, r.end)]
+            instances[" / ".join(names)] += 1
+    for w in work:
+        if w.tid == main:
+            names = [plain(r.name) for r in around(ranges, main, w.call_start, w.call_end)]
+            for depth in range(1, len(names) + 1):
+                forward[" / ".join(names[:depth])] += w.end - w.start
+    table = by_path(summarise.layers(found("emit-nvtx")), "instances", "forward_ns")
+    under = {path: row for path, row in table.items() if path.startswith("step / forward")}
+    assert under == {
+        path: (number, forward[path])
+        for path, number in instances.items()
+        if path.startswith("step / forward")
+    }
+    assert instances["step / forward / first / aten::linear / aten::addmm"] == 4
+    assert not [path for path in table if "seq = " in path or "op_id = " in path]
+    # Few enough to read: the four steps' rows fall together.
+    recorded = summarise.ranges(found("emit-nvtx"))["path"]
+    assert len(table) == len({tuple(map(plain, path)) for path in recorded}) < len(recorded) / 4
+
+
 def test_the_torch_trace_says_the_same_of_two_steps() -> None:
     """fwdbwd links instead of sequence numbers: per step five and seven ops, as above."""
     ops = summarise.ops(torch_found("emit-nvtx"))

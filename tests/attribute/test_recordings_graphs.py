@@ -128,6 +128,15 @@ def test_graphs_recorded_as_wholes() -> None:
         }
         ns = sum(e - s for s, e, a, b in rows if any(x <= a and b <= y for x, y in spans))
         assert table[path] == (replays, 0, ns)
+    # The range that was open where the capture began: what was captured in inner ranges is lost.
+    ops = summarise.ops(one)
+    graphs = ops[ops["kind"] == "graph"]
+    pairs = zip(graphs["path"], graphs["captured_path"], strict=True)
+    assert Counter((path[-1], captured) for path, captured in pairs) == {
+        ("replay", ("capture",)): 5,
+        ("replay-again", ("capture",)): 5,
+        ("replay-other", ("capture-other",)): 3,
+    }
     assert [w.code for w in one.warnings if "graph" in w.code] == ["graph-level"]
     hint = next(w.hint for w in one.warnings if w.code == "graph-level")
     assert "--cuda-graph-trace=node" in hint

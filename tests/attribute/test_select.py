@@ -88,7 +88,7 @@ def test_skip_says_what_it_left_out() -> None:
     found = selected("train", skip=1)
     [note] = [w.message for w in found.warnings if w.code == "selection"]
     assert note == (
-        "left out the first 1 instances of each path, 4 of 32 ranges: 48 GPU ops (615037 ns) are"
+        "left out the first 1 instance of each path, 4 of 32 ranges: 48 GPU ops (615037 ns) are"
         " hidden"
     )
 

@@ -113,7 +113,7 @@ def check_ledger(found: Any, wanted: Selected) -> None:
     assert (ledger.hidden_ns, ledger.hidden_ops) == (everything - kept, len(ops) - len(wanted.ops))
     assert ledger.attributed_ns + ledger.outside_ns + ledger.unlinked_ns == kept
     said = [
-        re.search(r"(\d+) GPU ops \((\d+) ns\) are hidden", w.message)
+        re.search(r"(\d+) GPU ops? \((\d+) ns\) (?:is|are) hidden", w.message)
         for w in found.warnings
         if w.code == "selection"
     ]

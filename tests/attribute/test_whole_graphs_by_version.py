@@ -8,6 +8,7 @@ greenContextId, and before that without graphExecId.
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -62,3 +63,50 @@ def test_each_replay_is_one_op_of_its_range(tmp_path: Path, version: str, layout
     ops = summarise.ops(found)
     assert set(ops.loc[ops["kind"] == "graph", "name"]) == {"[CUDA graph 5]"}
     assert "graph-level" in {w.code for w in found.warnings}
+    # Nothing tells where the graph was captured: said once.
+    assert set(ops["captured_path"]) == {()}
+    message = next(w.message for w in found.warnings if w.code == "graph-capture")
+    assert "2 whole graph launches" in message
+
+
+NODES = """start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+    globalTid INTEGER, nameId INTEGER NOT NULL"""
+EVENTS = f"{NODES}, graphId INTEGER, originalGraphId INTEGER, graphExecId INTEGER"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("named", ["graph", "exec"])
+def test_a_graph_leads_back_to_its_capture(tmp_path: Path, layout: str, named: str) -> None:
+    """Graph 7 is captured, cloned as graph 5, and that instantiated as 6, in each process. The
+    launch names what was instantiated, or what from where no column has that."""
+    path = export(tmp_path / "report.sqlite", "2025.3", layout)
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE IF EXISTS CUDA_GRAPH_EVENTS")
+        db.execute(f"CREATE TABLE CUDA_GRAPH_EVENTS ({EVENTS})")
+        db.execute(
+            "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = 250, end = 260 WHERE correlationId = 9"
+        )
+        for pid, captured in ((PID, 2), (PID + 1, 50)):
+            tid = global_tid(pid, pid)
+            for row in (
+                (captured, 95, 7, None, None),
+                (105, 96, 5, 7, None),  # between the ranges
+                (106, 95, 6, None, None),
+                (107, 94, 5, None, 6),
+            ):
+                start, event, graph, original, instance = row
+                db.execute(
+                    "INSERT INTO CUDA_GRAPH_EVENTS VALUES (?, ?, ?, ?, 1, ?, ?, ?)",
+                    (start, start, event, tid, graph, original, instance),
+                )
+        if named == "exec":
+            column = "graphId" if layout == "first" else "graphExecId"
+            db.execute(f"UPDATE CUPTI_ACTIVITY_KIND_GRAPH_TRACE SET {column} = 6")
+    found = harness.load(path).attribute()
+    ops = summarise.ops(found)
+    graphs = ops[ops["kind"] == "graph"]
+    assert dict(zip(graphs["pid"], graphs["captured_path"], strict=True)) == {
+        PID: (f"replay {PID}",),
+        PID + 1: (f"replay {PID + 1}",),
+    }
+    assert "graph-capture" not in {w.code for w in found.warnings}

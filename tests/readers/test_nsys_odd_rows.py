@@ -114,7 +114,7 @@ def test_rows_that_end_before_they_start_count_as_zero(export: Export) -> None:
     assert (trace.gpu_ops["end"] - trace.gpu_ops["start"]).tolist() == [0, 5]
     assert trace.ranges["end"].tolist() == [9]
     [warning] = [w for w in trace.warnings if w.code == "backward-times"]
-    assert "1 GPU ops, 1 ranges" in warning.message
+    assert "1 GPU op, 1 range" in warning.message
 
 
 def test_negative_times(export: Export) -> None:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""Rows of paths in which the calls of one operator under emit_nvtx are one row."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+
+from harness.attribute.arrays import Ints, distinct
+from harness.attribute.engine import Attribution
+from harness.attribute.forward import operator_name
+from harness.measures.rows import Rows, nested_again, path_rows
+
+
+def layer_rows(found: Attribution) -> Rows:
+    """As ``path_rows``, with names less what tells one call from another (``, seq = 7``)."""
+    rows, labels = path_rows(found), found.labels
+    plain = [operator_name(name) for name in labels.name]
+    if plain == list(labels.name):
+        return rows
+    known: dict[tuple[str, str, str], int] = {}
+    keys = zip(labels.domain, plain, labels.style, strict=True)
+    alias = np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+    names = list(known)
+    groups: dict[tuple[int, tuple[int, ...]], int] = {}
+    group = np.array([groups.setdefault(key, len(groups)) for key in _keys(found, rows, alias)])
+    first = np.full(len(groups), rows.count)
+    np.minimum.at(first, group, np.arange(rows.count))
+    paths = np.empty(len(groups), dtype=object)
+    paths[:] = [tuple(names[at][1] for at in path) for _, path in groups]
+    parent = rows.parent[first]
+    merged = replace(
+        rows,
+        count=len(groups),
+        columns={
+            **{name: values[first] for name, values in rows.columns.items()},
+            "path": paths,
+            "name": np.array([path[-1] for path in paths], dtype=object),
+        },
+        of_lineage=_mapped(rows.of_lineage, group),
+        of_start_end=_mapped(rows.of_start_end, group),
+        of_range=_mapped(rows.of_range, group),
+        parent=_mapped(parent, group),
+    )
+    nodes = np.flatnonzero(merged.of_lineage >= 0)
+    return replace(merged, nested_again=nested_again(found, merged.of_lineage, nodes))
+
+
+def _keys(found: Attribution, rows: Rows, alias: Ints) -> list[tuple[int, tuple[int, ...]]]:
+    """Process and aliases of the labels along the path, for each of ``path_rows``."""
+    tree = found.nest.paths
+    nodes = distinct(found.nest.path)
+    owner, member = tree.ancestry(nodes)
+    flat = alias[tree.label[member]].tolist()
+    bounds = np.searchsorted(owner, np.arange(len(nodes) + 1)).tolist()
+    process = tree.root_of()[nodes].tolist()
+    keys = [(process[i], tuple(flat[a:b])) for i, (a, b) in enumerate(itertools.pairwise(bounds))]
+    one_of = np.zeros(rows.count, np.int64)  # a start/end range of each row
+    one_of[rows.of_start_end] = np.arange(len(rows.of_start_end))
+    for one in one_of[len(nodes) :].tolist():
+        label = int(found.labels.of_range[found.start_end_rows[one]])
+        keys.append((int(found.start_end.process[one]), (int(alias[label]),)))
+    return keys
+
+
+def _mapped(row: Ints, group: Ints) -> Ints:
+    return np.where(row >= 0, group[row], -1)
