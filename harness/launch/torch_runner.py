@@ -7,7 +7,7 @@
 
 This file is given by path to the *program's* interpreter, which need not have harness installed:
 it uses the standard library, the program's own torch, and its neighbours ``nvtx_bridge.py``,
-``as_main.py`` and ``../trace_names.py``.
+``as_main.py``, ``torch_tables.py`` and ``../trace_names.py``.
 The profiler starts when the program imports torch (what it sets in ``os.environ`` before that
 still counts) and stops when the process ends. Left in OUT: ``torch_traceTAG.json.gz``, the tables
 ``torch_opsTAG.txt``/``.json`` and ``torch_ops_by_shapeTAG.txt``/``.json``, and what happened in
@@ -30,8 +30,10 @@ import sys
 import time
 from typing import Any
 
-#: Above this many events torch's tables (pure Python, about 30 µs an event) are left out.
+#: Above this many events torch's tables are left out.
 TABLE_LIMIT = 2_000_000
+#: Traces above this many bytes are packed as fast as zlib can.
+LARGE_TRACE = 1 << 25
 #: Names of ranges that closed too early to be recorded; more are not told one by one.
 MISSED_LIMIT = 100
 
@@ -52,6 +54,7 @@ class Recorder:
         self.finished = False
         self.started = False  # the profiler, once: it may have stopped since
         self.decoded: Any = str
+        self.averages: Any = None
         self.meta: dict[str, Any] = {"recorded": False, "problems": []}
 
     def path(self, stem: str, suffix: str) -> str:
@@ -197,7 +200,7 @@ class Recorder:
                 open(plain, "rb") as source,
                 open(self.path("torch_trace", ".json.gz"), "wb") as raw,
                 # No name and no time in the header: the same trace gives the same file.
-                gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as target,
+                gzip.GzipFile("", "wb", packing(plain), fileobj=raw, mtime=0) as target,
             ):
                 for chunk in without_trace_name(source):
                     target.write(chunk)
@@ -211,8 +214,9 @@ class Recorder:
         if count > TABLE_LIMIT:
             self.problem("no-tables", f"{count} events are too many for torch's operator tables")
             return
-        for stem, by_shape in (("torch_ops", False), ("torch_ops_by_shape", True)):
-            averages = self.profiler.key_averages(group_by_input_shape=by_shape)
+        both = self.averages(self.torch, self.profiler.profiler)
+        stems = (("torch_ops", False), ("torch_ops_by_shape", True))
+        for (stem, by_shape), averages in zip(stems, both, strict=True):
             for average in averages:
                 average.key = self.decoded(average.key)
             rows = [operator_row(average, by_shape) for average in averages]
@@ -224,6 +228,11 @@ class Recorder:
     def _write(self, stem: str, suffix: str, text: str) -> None:
         with open(self.path(stem, suffix), "w", encoding="utf-8") as file:
             file.write(text + "\n")
+
+
+def packing(file: str) -> int:
+    """How hard to pack a trace: level 1 takes a third of the time of 6, and some more room."""
+    return 1 if os.path.getsize(file) > LARGE_TRACE else 6
 
 
 def without_trace_name(source: io.BufferedReader) -> Any:
@@ -333,6 +342,7 @@ def main() -> None:
     here = os.path.dirname(os.path.realpath(__file__))
     bridge = load_neighbour(here, "nvtx_bridge")
     as_main = load_neighbour(here, "as_main")
+    tables = load_neighbour(here, "torch_tables")
     trace_names = load_neighbour(os.path.dirname(here), "trace_names")
     # Python put this file's folder first; the program must not import from it.
     if sys.path and os.path.realpath(sys.path[0] or ".") == here:
@@ -340,7 +350,7 @@ def main() -> None:
     recorder = Recorder(out, tag)
     atexit.register(recorder.finish)  # registered first, so called last
     save_before_leaving(recorder)
-    recorder.decoded = trace_names.decoded
+    recorder.decoded, recorder.averages = trace_names.decoded, tables.averages
     records = bridge.Records(recorder, trace_names.encoded)
 
     def on_torch(torch: Any) -> None:
