@@ -149,6 +149,7 @@ def build(
         UsageProblem: the view needs a run folder, or ``sort`` names no column.
         LedgerBroken: from the engine; never a wrong table instead.
     """
+    from harness.measures.communication import nothing_said
     from harness.sidebyside import join
 
     attribution = _attributed(trace, request)
@@ -167,6 +168,8 @@ def build(
         else:
             sides = join(attribution, _attributed(other, request), before_torch=before_torch)
     notes += emptied(trace, attribution, request)
+    if request.view == "communication" and request.details:
+        notes += nothing_said(attribution)
     rows, omitted = arrange(_rows(attribution, request, sides), request)
     details = request.details
     return Report(

@@ -15,6 +15,8 @@ from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows
 from harness.measures.totals import totals
 from harness.measures.unions import busy, device_groups
+from harness.trace import Warning_
+from harness.words import agree, plural
 
 #: NCCL and RCCL (since 2.18 ``ncclDevKernel_…``), MSCCL, NVSHMEM, and the all-reduces that PyTorch
 #: and vLLM bring along. Namespaces, ``void`` and template arguments around the name do not matter.
@@ -24,17 +26,21 @@ _COMMUNICATION = re.compile(
     re.IGNORECASE,
 )
 
+#: Copies between host and device, as both readers call them.
+_HOST_COPY = re.compile(r"Host-to-Device|Device-to-Host")
+
 
 def is_communication(found: Attribution) -> Mask:
     """Which ops are kernels that move data between GPUs; judged by the base name."""
-    frame = found.trace.gpu_ops
-    names = frame["name"].cat
-    listed = np.array([bool(_COMMUNICATION.search(str(n))) for n in names.categories], dtype=bool)
+    return _named(found, _COMMUNICATION) & (Ops.of(found).kind == 0)
+
+
+def _named(found: Attribution, pattern: re.Pattern[str]) -> Mask:
+    names = found.trace.gpu_ops["name"].cat
+    listed = np.array([bool(pattern.search(str(n))) for n in names.categories], dtype=bool)
     codes = names.codes.to_numpy()
     # A code of -1 is a missing name: the appended False.
-    moves: Mask = np.append(listed, False)[codes]
-    moves &= Ops.of(found).kind == 0
-    return moves
+    return np.asarray(np.append(listed, False)[codes])
 
 
 def communication(found: Attribution, rows: Rows) -> dict[str, Ints]:
@@ -58,6 +64,25 @@ def communication(found: Attribution, rows: Rows) -> dict[str, Ints]:
         "comm_ns": summed["total_kernel_ns"],
         "exposed_ns": exposed,
     }
+
+
+def nothing_said(found: Attribution) -> list[Warning_]:
+    """Why the view shows nothing, where the recording has no communication kernel at all."""
+    ops = Ops.of(found)
+    if is_communication(found).any() or not len(ops.kind):
+        return []
+    host = _named(found, _HOST_COPY) & (ops.kind == 1)
+    number, ns = int(host.sum()), int((ops.end - ops.start)[host].sum())
+    return [
+        Warning_(
+            "no-communication",
+            "no communication kernel (NCCL, RCCL, NVSHMEM, …) was recorded; "
+            f"{plural(number, 'copy')} between host and device "
+            f"{agree(number, 'takes', 'take')} {ns} ns",
+            "gloo and MPI go through the host: of them the GPU sees copies (--view ops has them). "
+            "NCCL launches no kernel for one rank.",
+        )
+    ]
 
 
 def _uncovered(found: Attribution, ops: Ops, moves: Mask) -> tuple[Ints, Ints]:

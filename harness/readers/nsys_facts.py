@@ -50,6 +50,8 @@ def read_source(db: Database) -> Source:
         facts["cuda_driver"] = _cuda_version(facts["cuda_driver"])
     if gpus := _gpus(db, facts.get("driver")):
         facts["gpus"] = gpus
+    if gpu_of := _gpu_of(db):
+        facts["gpu_of"] = gpu_of
     if (began := _session_start(db)) is not None:
         facts["base_time_ns"] = began
     duration = nsys_schema.capture_end(db)
@@ -127,6 +129,15 @@ def _with_ordinals(db: Database, gpus: list[dict[str, Any]]) -> list[dict[str, A
         if "device" not in gpu and len(ordinals) == 1:
             gpu["device"] = min(ordinals)
     return gpus
+
+
+def _gpu_of(db: Database) -> dict[tuple[int, int], int]:
+    """(process id, ordinal in its kernel rows) -> the GPU: ordinals are each process's own."""
+    table = "TARGET_INFO_CUDA_DEVICE"
+    if not db.has(table, "gpuId", "cudaId", "pid"):
+        return {}
+    rows = db.rows(f"SELECT pid, cudaId, gpuId FROM {table} WHERE gpuId IS NOT NULL")
+    return {(pid, ordinal): gpu for pid, ordinal, gpu in rows}
 
 
 def _cuda_version(value: str) -> str:
