@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
 from harness.comparison.explain import CHANGED, beside_gpu_time, blame_nested, explain, summarise
-from harness.comparison.result import Comparison, Fact, Row
+from harness.comparison.result import SAME_RECORDING, Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
 from harness.comparison.verdict import Verdict, decide, percent
 from harness.errors import UnreadableReport
 from harness.selection import Selection
 from harness.trace import Warning_
+from harness.words import agree, plural
 
 DEFAULT_THRESHOLD = 0.01
 
@@ -64,6 +65,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         facts=known,
         forced=options.force,
         selection=options.selection,
+        in_turn=any(one.method == "in turn" for one in found.values()),
         warnings=_warnings(base, new, kept, known, len(keys) - len(kept), options),
     )
 
@@ -83,8 +85,9 @@ def _without_copies(side: Side) -> Side:
         return side
     note = Warning_(
         "copied-captures",
-        f"{side.name}: {copies} of {len(side.captures)} captures are copies of another one and do"
-        " not count",
+        f"{side.name}: {copies} of {len(side.captures)} captures "
+        + agree(copies, "is a copy of another one and does", "are copies of another one and do")
+        + " not count",
     )
     return replace(side, captures=tuple(kept), notes=(*side.notes, note))
 
@@ -187,6 +190,7 @@ def _side_dict(side: Side) -> dict[str, object]:
         "name": side.name,
         "path": side.path,
         "captures": len(side.captures),
+        "captures_asked": max(side.asked, len(side.captures)),
         "source": side.captures[0].source.as_dict() if side.captures else None,
     }
 
@@ -246,13 +250,16 @@ def _warnings(
 
 
 def _on_both_sides(base: Side, new: Side) -> list[Warning_]:
-    shared = {c.fingerprint for c in base.captures} & {c.fingerprint for c in new.captures} - {""}
-    if not shared:
-        return []
+    a, b = ({capture.fingerprint for capture in side.captures} for side in (base, new))
+    shared = (a & b) - {""}
     what = "1 recording is" if len(shared) == 1 else f"{len(shared)} recordings are"
+    if not shared:
+        if a | b != {""} or base.path != new.path:
+            return []
+        what = f"{base.path} is"
     return [
         Warning_(
-            "same-recording",
+            SAME_RECORDING,
             f"{what} on both sides: a comparison with itself finds no change",
             "Check that the paths are those of two runs.",
         )
@@ -260,7 +267,7 @@ def _on_both_sides(base: Side, new: Side) -> list[Warning_]:
 
 
 def _single_captures(base: Side, new: Side, ranges: int) -> Warning_:
-    counts = f"{len(base.captures)} and {len(new.captures)} captures"
+    counts = f"{len(base.captures)} and {plural(len(new.captures), 'capture')}"
     if min(len(base.captures), len(new.captures)) >= CAPTURES_AS_UNIT:
         some = "1 range is" if ranges == 1 else f"{ranges} ranges are"
         counts += f", but {some} in fewer than {CAPTURES_AS_UNIT} of a side's"
@@ -291,11 +298,12 @@ def _common_drift(rows: Sequence[Row]) -> Warning_ | None:
     )
 
 
-def _of_captures(side: Side) -> list[Warning_]:
-    """Warnings of the recordings themselves: of each code the first, and in how many captures.
+#: The selection is said once; captured paths are not compared.
+_NOT_COMPARED = ("selection", "graph-updated", "graph-capture")
 
-    What a selection left out is said once, for both sides.
-    """
+
+def _of_captures(side: Side) -> list[Warning_]:
+    """Warnings of the recordings themselves: of each code the first, and in how many captures."""
     by_code: dict[str, list[Warning_]] = {}
     for capture in side.captures:
         for code, warning in {w.code: w for w in reversed(capture.warnings)}.items():
@@ -303,7 +311,7 @@ def _of_captures(side: Side) -> list[Warning_]:
     return [
         replace(same[0], message=f"{side.name}: {same[0].message}{_in_captures(same, side)}")
         for code, same in by_code.items()
-        if code != "selection"
+        if code not in _NOT_COMPARED
     ]
 
 

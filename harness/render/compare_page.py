@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.comparison.explain import CHANGED
@@ -24,10 +26,13 @@ if TYPE_CHECKING:
     from harness.comparison.gate import Outcome
     from harness.comparison.result import Comparison
     from harness.comparison.result import Row as Compared
+    from harness.trace import Warning_
 
 #: Rows and reasons a printed page has; csv and JSON always have all.
 TABLE_ROWS = 60
 REASONS = 12
+#: Rows of one of many pages.
+BRIEF_ROWS = 12
 #: Paths longer than this lose their outermost names: the end is what tells them apart.
 _LONGEST_PATH = 44
 
@@ -49,7 +54,7 @@ def page(comparison: Comparison, *, top: int = TABLE_ROWS, outcome: Outcome | No
         _gate(outcome),
         _reasons(comparison),
         _differences(comparison),
-        _warnings(comparison),
+        warnings(comparison.warnings),
     )
     base, new = (printable(str(side["name"])) for side in (comparison.base, comparison.new))
     return Page(
@@ -68,10 +73,19 @@ def page(comparison: Comparison, *, top: int = TABLE_ROWS, outcome: Outcome | No
     )
 
 
+def brief(comparison: Comparison, *, top: int = BRIEF_ROWS) -> Page:
+    """The page of one of many: fewer rows, the sentence on top for reasons, and no warnings, which
+    many have in common."""
+    differences = _differences(comparison)
+    return replace(page(comparison, top=top), sections=(differences,) if differences else ())
+
+
 def _unit(comparison: Comparison) -> str:
     counts = (
         f"{comparison.base['captures']} against {plural(comparison.new['captures'], 'capture')}"
     )
+    if comparison.in_turn:
+        counts += " recorded in turn"
     what = "GPU time" if comparison.measure == "gpu" else "CPU time"
     each = "execution" if comparison.by == "kernels" else "instance"
     return f"{counts} · {what} of one {each}, median · policy {comparison.policy}"
@@ -132,7 +146,7 @@ def p_value(p: float | None) -> str:
 def _gate(outcome: Outcome | None) -> Section | None:
     if outcome is None:
         return None
-    tone = "bad" if outcome.rows else ""
+    tone = "bad" if outcome.code else ""
     return Section("Gate", (printable(outcome.message),), tone=tone)
 
 
@@ -172,9 +186,9 @@ def _differences(comparison: Comparison) -> Section | None:
     )
 
 
-def _warnings(comparison: Comparison) -> Section | None:
+def warnings(found: Iterable[Warning_]) -> Section | None:
     lines: list[str] = []
-    for warning in comparison.warnings:
+    for warning in found:
         lines.append(f"{printable(warning.message)} [{warning.code}]")
         if warning.hint:
             lines.append(f"  {printable(warning.hint)}")
