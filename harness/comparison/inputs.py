@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.comparison.build import Options
+from harness.comparison.kept import keep
 from harness.comparison.sides import Capture, Side, capture
 from harness.errors import UnreadableReport, UsageProblem
 from harness.trace import Trace, Warning_
@@ -52,28 +53,32 @@ def side(given: Given, options: Options, *, source: str = "auto", name: str = ""
     traces = (item if isinstance(item, Trace) else _load(item) for item in listed)
     captures = tuple(_reduce(trace, options) for trace in traces)
     path = captures[0].source.path + (f" (+{len(captures) - 1})" if len(captures) > 1 else "")
-    return Side(name or Path(captures[0].source.path).name, path, captures)
+    shown = name or Path(captures[0].source.path).name
+    return Side(shown, path, captures, asked=len(captures))
 
 
 def _folder_side(folder: Path, options: Options, source: str, name: str) -> Side:
     files = recordings(folder, source)
     run: Mapping[str, Any] | None = None
     notes: tuple[Warning_, ...] = ()
+    asked = len(files)
     if (folder / "run.json").is_file():
         from harness.launch.rundir import load_run
 
         loaded = load_run(folder)
-        run, notes = loaded.as_dict(), _run_notes(loaded, folder, len(files), options)
+        kept = keep(loaded, files)
+        notes = (*_run_notes(loaded, len(files), kept.asked, options), *kept.notes)
+        files, run, asked = list(kept.files), kept.run, kept.asked
     captures = tuple(_reduce(_load(file), options) for file in files)
-    return Side(name or folder.resolve().name, str(folder), captures, run, notes)
+    return Side(name or folder.resolve().name, str(folder), captures, run, notes, asked)
 
 
-def _run_notes(run: Run, folder: Path, found: int, options: Options) -> tuple[Warning_, ...]:
+def _run_notes(run: Run, found: int, asked: int, options: Options) -> tuple[Warning_, ...]:
     notes = []
     if not run.complete:
         if not options.force:
             raise UnreadableReport(
-                f"{folder}: this run is incomplete (it was interrupted), so it is not compared",
+                f"{run.folder}: this run is incomplete (it was interrupted), so it is not compared",
                 hint="Record it again, or compare what is there with --force.",
             )
         notes.append(Warning_("incomplete-run", f"{run.name}: this run is incomplete"))
@@ -82,10 +87,9 @@ def _run_notes(run: Run, folder: Path, found: int, options: Options) -> tuple[Wa
         notes.append(
             Warning_("failed-pass", f"{run.name}: its {item.name} pass exited {item.exit_code}")
         )
-    recorded = len(run.captures("nsys"))
-    if found < recorded:
+    if found < asked:
         notes.append(
-            Warning_("missing-captures", f"{run.name}: {found} of {recorded} captures are there")
+            Warning_("missing-captures", f"{run.name}: {found} of {asked} captures are there")
         )
     return tuple(notes)
 
@@ -118,6 +122,17 @@ def recordings(folder: Path, source: str = "auto") -> list[Path]:
 def is_run(folder: Path) -> bool:
     names = ("run.json", "report.sqlite", "report.nsys-rep", "torch_trace.json.gz")
     return any((folder / name).is_file() for name in names)
+
+
+def _capture_folders(folder: Path) -> list[Path]:
+    """Folders of loose recordings. A ``.json`` alone may be anything."""
+    children = (c for c in sorted(folder.iterdir()) if c.is_dir() and not c.name.startswith("."))
+    return [
+        child
+        for child in children
+        if os.access(child, os.R_OK | os.X_OK)
+        and any(not file.name.lower().endswith(".json") for file in loose_recordings(child))
+    ]
 
 
 def loose_recordings(folder: Path) -> list[Path]:
@@ -186,13 +201,15 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     """What a folder of runs holds, oldest first, and notes about those left out: incomplete ones,
     and those without a recording or a readable ``run.json``.
 
-    A folder of loose recordings stands for one run each.
+    Where there is none, loose recordings stand for a run each or, where there are none of these
+    either, the folders of recordings: each is the captures of one program. Both by name.
     """
     from harness.launch.rundir import load_run
 
     children = [c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)]
     if not children:
-        return [Named(f.name, f) for f in loose_recordings(folder)], ()
+        loose = loose_recordings(folder) or _capture_folders(folder)
+        return [Named(f.name, f) for f in loose], ()
     found: list[tuple[str, str, Named]] = []
     notes = []
     for child in children:
@@ -234,10 +251,21 @@ def find_baseline(folder: Path, name: str) -> Path:
     for path in (folder / name, Path(name)):
         if path.exists():
             return path
-    known = ", ".join([*read_baselines(folder), *(n.name for n in runs_in(folder)[0])])
+    runs = runs_in(folder)[0]
+    without_suffix = [run.path for run in runs if run.path.is_file() and _stem(run.name) == name]
+    if len(without_suffix) == 1:
+        return without_suffix[0]
+    known = ", ".join(dict.fromkeys([*read_baselines(folder), *(run.name for run in runs)]))
+    nothing = "No run and no recording is in it: name both sides, harness compare BASE NEW"
     raise UsageProblem(
-        f"no baseline or run called {name!r} in {folder}", hint=f"There are: {known}"
+        f"no baseline or run called {name!r} in {folder}",
+        hint=f"There are: {known}" if known else nothing,
     )
+
+
+def _stem(name: str) -> str:
+    suffix = next((suffix for suffix in REPORT_SUFFIXES if name.lower().endswith(suffix)), "")
+    return name[: len(name) - len(suffix)]
 
 
 def with_notes(made: Side, notes: tuple[Warning_, ...]) -> Side:
