@@ -32,7 +32,8 @@ _HOST_COPY = re.compile(r"Host-to-Device|Device-to-Host")
 
 def is_communication(found: Attribution) -> Mask:
     """Which ops are kernels that move data between GPUs; judged by the base name."""
-    return _named(found, _COMMUNICATION) & (Ops.of(found).kind == 0)
+    moves: Mask = _named(found, _COMMUNICATION) & (Ops.of(found).kind == 0)
+    return moves
 
 
 def _named(found: Attribution, pattern: re.Pattern[str]) -> Mask:
