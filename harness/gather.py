@@ -24,6 +24,8 @@ REPORT_SUFFIXES = (".sqlite", ".nsys-rep", ".qdrep", ".json", ".json.gz")
 TORCH_TRACE = "torch_trace.json.gz"
 #: Memory that a whole report takes, as a multiple of its file; measured (docs/benchmarks.md).
 EXPORT_MEMORY, TRACE_MEMORY = 3, 5
+#: What every worker needs; imported once, before they are forked.
+_PRELOAD = ["harness.report", "harness.readers.nsys_sqlite", "harness.readers.arrow_sqlite"]
 #: How long to wait for a Dask scheduler, and then for its first worker.
 DASK_SECONDS = 10
 
@@ -120,8 +122,27 @@ def read(source: Input, request: Request) -> Report:
             before_torch=unseen(run) if run else frozenset(),
         )
     if folder.is_dir() and request.view != "torch":
-        report = replace(report, warnings=(*_captures_note(folder), *report.warnings))
+        notes = (*_lost_note(run, trace_kind=report.source.kind), *_captures_note(folder))
+        report = replace(report, warnings=(*notes, *report.warnings))
     return replace(report, run=run)
+
+
+def _lost_note(run: Run | None, *, trace_kind: str) -> list[Warning_]:
+    """Recordings that are gone from the folder: the report is of what is left."""
+    from harness.readers import lost
+    from harness.trace import Warning_
+
+    gone = lost(run) if run else []
+    if not gone:
+        return []
+    shown = "; what torch.profiler recorded is shown" if trace_kind == "torch" else ""
+    return [
+        Warning_(
+            "missing-captures",
+            f"no longer in the folder: {', '.join(gone)}{shown}",
+            "Copy them from where the run was recorded.",
+        )
+    ]
 
 
 def _captures_note(folder: Path) -> list[Warning_]:
@@ -200,19 +221,37 @@ def try_read(source: Input, request: Request) -> Report | Failure:
 
 def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Report | Failure]:
     """One outcome an input, in order; ``jobs`` processes (0: as many as cores)."""
-    workers = min(jobs or _cores(), len(sources))
+    workers = _workers(sources, jobs)
     if workers <= 1:
         return [try_read(source, request) for source in sources]
-    # Not fork: readers may hold threads. The server imports once, workers fork from it clean.
-    from multiprocessing import get_context
-
-    context = get_context("forkserver")
-    context.set_forkserver_preload(["harness.report", "harness.readers.nsys_sqlite"])
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=_server()) as pool:
         futures = [pool.submit(try_read, source, request) for source in sources]
         return [
             _outcome(future.result, source) for future, source in zip(futures, sources, strict=True)
         ]
+
+
+def start_early(sources: list[Input], *, jobs: int = 0) -> None:
+    """Let the process that workers come from do its imports while this one does its own."""
+    if _workers(sources, jobs) > 1:
+        from multiprocessing import forkserver
+
+        _server()
+        forkserver.ensure_running()
+
+
+def _workers(sources: list[Input], jobs: int) -> int:
+    return min(jobs or _cores(), len(sources))
+
+
+def _server() -> Any:
+    """The context of the worker processes. Not fork: readers may hold threads. The server imports
+    once, workers fork from it clean."""
+    from multiprocessing import get_context
+
+    context = get_context("forkserver")
+    context.set_forkserver_preload(_PRELOAD)
+    return context
 
 
 def _outcome(result: Callable[[], Report | Failure], source: Input) -> Report | Failure:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.cli.compare_plan import Plan, Plans, make_plans
 from harness.cli.filters import filter_options, selection_from
 from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, say, terminal_style, write
@@ -19,21 +20,11 @@ from harness.errors import HarnessError, UnreadableReport, UsageProblem
 if TYPE_CHECKING:
     from harness.comparison.build import Options
     from harness.comparison.gate import Outcome
+    from harness.comparison.groups import Group
     from harness.comparison.inputs import Named
     from harness.comparison.result import Comparison
     from harness.comparison.sides import Side
-    from harness.trace import Warning_
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Which runs are compared: ``base`` with each of ``news``, the most important one first."""
-
-    base: Named
-    news: tuple[Named, ...]
-    notes: tuple[Warning_, ...] = ()
-    folder: str = ""  # of runs, where one was given
-    named: bool = False  # the baseline was
+    from harness.render.page import Page
 
 
 @click.command("compare")
@@ -41,8 +32,8 @@ class Plan:
 @click.option(
     "--baseline",
     metavar="NAME",
-    help="With one path: the saved baseline, or the run, to compare against (default: the saved"
-    " baseline if there is one only, else the oldest run).",
+    help="With one path: the saved baseline, or the run, that all runs are compared with (default:"
+    " of the runs of one program, shape and GPU the saved baseline, else the oldest).",
 )
 @click.option("--newest", is_flag=True, help="With a folder of runs: only the newest one.")
 @click.option(
@@ -114,8 +105,8 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     """Did a change make it cheaper, where, and how sure is that?
 
     BASE and NEW are run folders, recordings (.sqlite, .nsys-rep, torch traces), or folders of
-    recordings that are captures of one program. REPORTS is a folder of runs: each is compared with
-    the baseline, the newest first.
+    recordings that are captures of one program. REPORTS is a folder of runs: runs of one program,
+    shape and kind of GPU are compared with one of them, the newest first.
     """
     from harness.comparison import gate
     from harness.comparison.build import Options
@@ -134,96 +125,23 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         force=options["force"],
     )
     question = options["newest"] or limit is not None
-    plan = make_plan(paths, options["baseline"], options["newest"], question)
-    for note in plan.notes:
+    plans = make_plans(paths, options["baseline"], options["newest"], question)
+    for note in plans.notes:
         say(note.message, note.hint)
-    comparisons = _compare_all(plan, asked, options["source"], question)
-    outcome = gate.judge(comparisons[0], limit) if limit is not None else None
+    groups = _compare_groups(plans, asked, options["source"], question)
+    outcome = gate.judge(groups[0].compared[0], limit) if limit is not None else None
     format_ = choose_format(options["format_"], options["output"])
-    text = _render(comparisons, format_, options["output"], options["top"], outcome)
-    write([text], options["output"])
+    if plans.alone and format_ == "csv":
+        say(f"alone: {', '.join(plans.alone)}")
+    shown = Shown(plans, groups, outcome, options["top"], question)
+    write([_render(shown, format_, options["output"])], options["output"])
     if summary_file is not None:
-        _append(summary_file, _render(comparisons, "markdown", None, options["top"], outcome))
+        _append(summary_file, _render(shown, "markdown", None))
     if outcome is None:
         return 0
     if format_ not in ("table", "markdown") or options["output"] is not None:
         say(outcome.message)
     return int(outcome.code)
-
-
-def make_plan(
-    paths: tuple[str, ...], baseline: str | None, newest: bool, question: bool = False
-) -> Plan:
-    """What to compare with what. A ``question`` is about the newest run (--newest, --fail-on).
-
-    Raises:
-        UsageProblem: not one or two paths.
-        HarnessError: a path that is not there.
-        UnreadableReport: a folder with fewer than two runs, or a question about the baseline.
-    """
-    from harness.comparison.inputs import Named
-    from harness.readers.paths import check_path
-
-    for path in paths:
-        if not Path(path).exists():
-            raise HarnessError(f"{path}: no such file or folder", hint=_closest(path))
-        check_path(path)
-    if len(paths) == 2 and baseline is None:
-        if newest:
-            raise UsageProblem("--newest belongs to a folder of runs")
-        base, new = (Path(path) for path in paths)
-        return Plan(Named(base.name, base), (Named(new.name, new),))
-    if len(paths) != 1:
-        raise UsageProblem(
-            f"compare takes a base and a new run, or one folder of runs; got {len(paths)} paths",
-            hint="harness compare BASE NEW, or harness compare reports --baseline NAME",
-        )
-    return _plan_of_one(Path(paths[0]), baseline, newest, question)
-
-
-def _closest(path: str) -> str:
-    import difflib
-
-    parent = Path(path).parent
-    names = [child.name for child in parent.iterdir()] if parent.is_dir() else []
-    near = difflib.get_close_matches(Path(path).name, {*names} - {Path(path).name}, n=1)
-    return f"Did you mean {parent / near[0]}?" if near else ""
-
-
-def _plan_of_one(path: Path, baseline: str | None, newest: bool, question: bool) -> Plan:
-    from harness.comparison import inputs
-
-    if path.is_file() or inputs.is_run(path):
-        if baseline is None:
-            raise UsageProblem(
-                f"{path}: one run; what is it compared with?",
-                hint="Give a second one, or --baseline NAME.",
-            )
-        base = inputs.find_baseline(path.resolve().parent, baseline)
-        return Plan(inputs.Named(base.name, base), (inputs.Named(path.name, path),))
-    runs, notes = inputs.runs_in(path)
-    baseline = baseline or inputs.only_baseline(path)
-    if baseline is not None:
-        found = inputs.find_baseline(path, baseline)
-        base_run = inputs.Named(found.name, found)
-    elif runs:
-        base_run = runs[0]
-    rest = [run for run in runs if run.path.resolve() != base_run.path.resolve()] if runs else []
-    if not rest:
-        left_out = f" ({'; '.join(note.message for note in notes)})" if notes else ""
-        raise UnreadableReport(
-            f"{path}: fewer than two complete runs to compare{left_out}",
-            hint="Record another one: harness run --nsys",
-        )
-    if question and runs[-1].path.resolve() == base_run.path.resolve():
-        # Judging an older run against it would pass any change that moves the baseline along.
-        raise UnreadableReport(
-            f"{path}: the newest run, {base_run.name}, is the baseline itself",
-            hint="Record a new run, or name both: harness compare BASE NEW",
-        )
-    news = tuple(reversed(rest))
-    named = baseline is not None
-    return Plan(base_run, news[:1] if newest else news, notes, str(path), named)
 
 
 def _compare_all(plan: Plan, asked: Options, source: str, question: bool) -> list[Comparison]:
@@ -272,34 +190,75 @@ def _readable_base(plan: Plan, asked: Options, source: str) -> tuple[Side, tuple
             base, news = news[-1], news[:-1]
 
 
-def _render(
-    comparisons: list[Comparison],
-    format_: str,
-    output: Path | None,
-    top: int | None,
-    outcome: Outcome | None,
-) -> str:
+def _compare_groups(plans: Plans, asked: Options, source: str, question: bool) -> list[Group]:
+    """The comparisons of each group; a group without any is told and left out."""
+    from harness.comparison.groups import Group, changed_options
+
+    found: list[Group] = []
+    failed: HarnessError | None = None
+    for plan in plans.groups:
+        try:
+            made = _compare_all(plan, asked, source, question and not found)
+        except HarnessError as error:
+            if len(plans.groups) == 1 or (question and not found):
+                raise
+            failed = failed or error
+            say(f"left out, {plan.base.kind}: {error.message}", error.hint)
+            continue
+        given = {run.name: run.options for run in (plan.base, *plan.news)}
+        options = [changed_options(given[c.base["name"]], given[c.new["name"]]) for c in made]
+        found.append(Group(plan.base.kind, tuple(made), tuple(options)))
+    if not found and failed is not None:
+        raise failed
+    return found
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What to print: all comparisons, the one that answers a question first."""
+
+    plans: Plans
+    groups: list[Group]
+    outcome: Outcome | None
+    top: int | None
+    question: bool
+
+    @property
+    def comparisons(self) -> list[Comparison]:
+        return [comparison for group in self.groups for comparison in group.compared]
+
+
+def _render(shown: Shown, format_: str, output: Path | None) -> str:
     from harness.render import compare_formats
-    from harness.render.compare_page import TABLE_ROWS, page
 
     if format_ == "json":
-        return compare_formats.as_json(comparisons, outcome)
+        return compare_formats.as_json(shown.comparisons, shown.outcome, shown.plans.alone)
     if format_ == "csv":
         from harness.render import as_csv
 
-        return "".join(as_csv.render(compare_formats.frame(comparisons)))
-    rows = TABLE_ROWS if top is None else top
-    pages = [
-        page(comparison, top=rows, outcome=None if number else outcome)
-        for number, comparison in enumerate(comparisons)
-    ]
+        return "".join(as_csv.render(compare_formats.frame(shown.comparisons)))
     if format_ == "markdown":
         from harness.render import as_markdown
 
-        return "\n".join(map(as_markdown.render, pages))
+        return "\n".join(map(as_markdown.render, _pages(shown)))
     from harness.render import terminal
 
-    return "\n".join(terminal.render(made, terminal_style(output)) for made in pages)
+    return "\n".join(terminal.render(made, terminal_style(output)) for made in _pages(shown))
+
+
+def _pages(shown: Shown) -> list[Page]:
+    """One page a comparison; of a folder nobody asked a question about, an overview and then brief
+    ones."""
+    from harness.render import compare_folder, compare_page
+
+    several = shown.comparisons
+    if shown.question or not shown.plans.grouped or len(several) + len(shown.plans.alone) < 2:
+        rows = compare_page.TABLE_ROWS if shown.top is None else shown.top
+        return [
+            compare_page.page(comparison, top=rows, outcome=None if number else shown.outcome)
+            for number, comparison in enumerate(several)
+        ]
+    return compare_folder.pages(shown.plans.folder, shown.groups, shown.plans.alone, shown.top)
 
 
 def _summary_file() -> Path:

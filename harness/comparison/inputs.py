@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.comparison.build import Options
+from harness.comparison.groups import UNKNOWN, Kind, kind_of, options_of
 from harness.comparison.kept import keep
 from harness.comparison.sides import Capture, Side, capture
 from harness.errors import UnreadableReport, UsageProblem
 from harness.trace import Trace, Warning_
+from harness.words import plural
 
 if TYPE_CHECKING:
     from harness.attribute import Attribution
@@ -33,10 +35,13 @@ SOURCES = ("auto", "nsys", "torch")
 
 @dataclass(frozen=True)
 class Named:
-    """A path as it will be shown: a run folder, a recording, or a folder of recordings."""
+    """A path as it will be shown: a run folder, a recording, or a folder of recordings. Of a run in
+    a folder of runs, what it is of and the options of its program."""
 
     name: str
     path: Path
+    kind: Kind = UNKNOWN
+    options: tuple[str, ...] = ()
 
 
 def side(given: Given, options: Options, *, source: str = "auto", name: str = "") -> Side:
@@ -67,13 +72,15 @@ def _folder_side(folder: Path, options: Options, source: str, name: str) -> Side
 
         loaded = load_run(folder)
         kept = keep(loaded, files)
-        notes = (*_run_notes(loaded, len(files), kept.asked, options), *kept.notes)
+        notes = (*_run_notes(loaded, files, kept.asked, options), *kept.notes)
         files, run, asked = list(kept.files), kept.run, kept.asked
     captures = tuple(_reduce(_load(file), options) for file in files)
     return Side(name or folder.resolve().name, str(folder), captures, run, notes, asked)
 
 
-def _run_notes(run: Run, found: int, asked: int, options: Options) -> tuple[Warning_, ...]:
+def _run_notes(run: Run, files: list[Path], asked: int, options: Options) -> tuple[Warning_, ...]:
+    from harness.readers import lost
+
     notes = []
     if not run.complete:
         if not options.force:
@@ -87,10 +94,16 @@ def _run_notes(run: Run, found: int, asked: int, options: Options) -> tuple[Warn
         notes.append(
             Warning_("failed-pass", f"{run.name}: its {item.name} pass exited {item.exit_code}")
         )
-    if found < asked:
-        notes.append(
-            Warning_("missing-captures", f"{run.name}: {found} of {asked} captures are there")
-        )
+    kind = "torch" if files[0].name.startswith("torch_trace") else "nsys"
+    gone = lost(run, kind)
+    if len(files) < asked:
+        missing = f"{run.name}: {len(files)} of {plural(asked, 'capture')} found"
+        missing += f" (no longer in the folder: {', '.join(gone)})" if gone else ""
+        notes.append(Warning_("missing-captures", missing))
+    if kind == "torch" and (gone := lost(run, "nsys")):
+        missing = f"{run.name}: no longer in the folder: {', '.join(gone)}"
+        what = f"{missing}; what torch.profiler recorded is compared"
+        notes.append(Warning_("missing-captures", what))
     return tuple(notes)
 
 
@@ -104,7 +117,7 @@ def recordings(folder: Path, source: str = "auto") -> list[Path]:
     from harness import readers
 
     if source == "torch":
-        found = _torch_traces(folder)
+        found = readers.recorded(folder, "torch")
     elif is_run(folder):
         found = readers.captures(folder)
         if source == "nsys" and found[0].name.startswith("torch_trace"):
@@ -148,24 +161,15 @@ def loose_recordings(folder: Path) -> list[Path]:
     ]
 
 
-def _torch_traces(folder: Path) -> list[Path]:
-    numbered = (folder / f"torch_trace{'' if n == 1 else f'.{n}'}.json.gz" for n in range(1, 1000))
-    found = []
-    for file in numbered:
-        if not file.is_file():
-            break
-        found.append(file)
-    return found
-
-
 def common_source(folders: Iterable[Path]) -> str:
     """``torch`` when all are run folders with a torch trace and not all have an nsys recording:
     the only measure they share."""
+    from harness.readers import recorded
+
     runs = [f for f in folders if f.is_dir() and is_run(f)]
-    if not runs or not all(_torch_traces(f) for f in runs):
+    if not runs or not all(recorded(f, "torch") for f in runs):
         return "auto"
-    has_nsys = [any((f / n).is_file() for n in ("report.sqlite", "report.nsys-rep")) for f in runs]
-    return "auto" if all(has_nsys) else "torch"
+    return "auto" if all(recorded(f, "nsys") for f in runs) else "torch"
 
 
 def _load(path: str | Path) -> Trace:
@@ -226,7 +230,8 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
             said = error.message.removeprefix(f"{child}: ").replace(f"{child}{os.sep}", "")
             notes.append(Warning_("left-out", f"{child.name} is left out: {said}", error.hint))
             continue
-        found.append((run.created, child.name, Named(child.name, child)))
+        named = Named(child.name, child, kind_of(run), options_of(run.argv))
+        found.append((run.created, child.name, named))
     return [named for _, _, named in sorted(found, key=lambda item: item[:2])], tuple(notes)
 
 

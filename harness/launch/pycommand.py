@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?t?$")
+INTERPRETER = re.compile(r"python(\d+(\.\d+)*)?t?$")
 #: Interpreter options that take a value, joined or as the next word.
 _WITH_VALUE = "WX"
 #: Programs that start the real one in processes of their own, where torch.profiler is not.
@@ -54,7 +54,7 @@ def parse(argv: Sequence[str], search_path: str | None = None) -> PythonCommand 
     name = os.path.basename(argv[0])
     if name in LAUNCHERS:
         return _launcher(name)
-    if _INTERPRETER.match(name):
+    if INTERPRETER.match(name):
         return _interpreter_line(argv)
     found = shutil.which(argv[0], path=search_path)
     path = found or argv[0]
@@ -141,7 +141,7 @@ def _python_shebang(path: str) -> list[str] | None:
         return None
     if line and os.path.basename(line[0]) == "env":
         line = [word for word in line[1:] if word != "-S"]
-    if line and _INTERPRETER.match(os.path.basename(line[0])):
+    if line and INTERPRETER.match(os.path.basename(line[0])):
         return line
     return None
 

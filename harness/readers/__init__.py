@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +14,10 @@ from harness.errors import UnreadableReport
 from harness.readers.paths import check_path
 
 if TYPE_CHECKING:
+    from harness.launch.rundir import Run
     from harness.trace import Trace
 
-__all__ = ["captures", "export_of", "load", "load_all"]
+__all__ = ["captures", "export_of", "load", "load_all", "lost", "recorded"]
 
 #: How much newer a report may be than its export: a checkout writes the two in any order.
 STALE_AFTER_NS = 10_000_000_000
@@ -68,19 +70,8 @@ def captures(folder: Path) -> list[Path]:
     """
     if not os.access(folder, os.R_OK | os.X_OK):
         raise UnreadableReport(f"{folder}: permission denied")
-    for stems in (("report{}.sqlite", "report{}.nsys-rep"), ("torch_trace{}.json.gz",)):
-        found: list[Path] = []
-        number = 1
-        while True:
-            tag = "" if number == 1 else f".{number}"
-            files = [folder / stem.format(tag) for stem in stems]
-            files = [file for file in files if os.path.isfile(file)]
-            if not files:
-                break
-            stale = len(files) == 2 and is_stale(*files)
-            found.append(files[1] if stale else files[0])
-            number += 1
-        if found:
+    for kind in _STEMS:
+        if found := recorded(folder, kind):
             return found
     if os.path.isfile(folder / "run.json"):
         raise _recorded_nothing(folder)
@@ -88,6 +79,63 @@ def captures(folder: Path) -> list[Path]:
         f"{folder}: not a run folder (no report.sqlite, report.nsys-rep or torch_trace.json.gz)",
         hint="Give a folder that harness run wrote, or a report file.",
     )
+
+
+#: Files of one capture, the better one first; ``{}`` is "" or ``.2``, ``.3``, …
+_STEMS = {
+    "nsys": ("report{}.sqlite", "report{}.nsys-rep"),
+    "torch": ("torch_trace{}.json.gz",),
+}
+
+
+def recorded(folder: Path, kind: str) -> list[Path]:
+    """The captures of one profiler (``nsys`` or ``torch``) in a run folder, in order. Where one is
+    gone, those after it count as far as ``run.json`` lists them."""
+    stems = _STEMS[kind]
+    there = _numbers(os.listdir(folder), stems)
+    found = [n for place, n in enumerate(there, start=1) if n == place]
+    if len(found) < len(there):
+        listed = _listed(folder, kind)
+        found = [n for n in there if n in found or n in listed]
+    return [_newest(folder, stems, "" if n == 1 else f".{n}") for n in found]
+
+
+def _numbers(names: list[str], stems: tuple[str, ...]) -> list[int]:
+    """Of the captures that have a file among ``names``, in order."""
+    number = r"(?:\.([2-9]|[1-9]\d{1,5}))?"
+    patterns = [re.escape(stem).replace(r"\{\}", number) for stem in stems]
+    matches = (re.fullmatch(pattern, name) for name in names for pattern in patterns)
+    return sorted({int(match[1] or 1) for match in matches if match})
+
+
+def _listed(folder: Path, kind: str) -> set[int]:
+    from harness.launch.rundir import load_run
+
+    try:
+        return {record.capture for record in load_run(folder).captures(kind)}
+    except UnreadableReport:
+        return set()
+
+
+def _newest(folder: Path, stems: tuple[str, ...], tag: str) -> Path:
+    files = [folder / stem.format(tag) for stem in stems]
+    there = [file for file in files if os.path.isfile(file)] or files
+    stale = len(stems) == len(there) == 2 and is_stale(*there)
+    return there[1] if stale else there[0]
+
+
+def lost(run: Run, kind: str = "nsys") -> list[str]:
+    """Recordings of a run that its ``run.json`` lists and that are gone: one name a capture, the
+    file that would do."""
+    stems = _STEMS[kind]
+    gone = []
+    for record in run.captures(kind):
+        tag = "" if record.capture == 1 else f".{record.capture}"
+        listed = [name for stem in stems if (name := stem.format(tag)) in record.files]
+        there = any(os.path.isfile(run.folder / stem.format(tag)) for stem in stems)
+        if listed and not there:
+            gone.append(listed[0])
+    return gone
 
 
 def _recorded_nothing(folder: Path) -> UnreadableReport:
@@ -101,12 +149,10 @@ def _recorded_nothing(folder: Path) -> UnreadableReport:
         if len(names) > 1
         else (f"it had a {names[0]} pass only" if names else "no pass of it ended")
     )
-    listed = [name for record in run.passes for name in record.files]
-    if any(name.startswith(("report", "torch_trace")) for name in listed):
-        gone = ", ".join(n for n in listed if n.startswith(("report", "torch_trace")))
+    if gone := [*lost(run, "nsys"), *lost(run, "torch")]:
         return UnreadableReport(
-            f"{folder}: its recordings are no longer in the folder ({gone})",
-            hint="Copy the whole folder, or record again.",
+            f"{folder}: its recordings are no longer in the folder ({', '.join(gone)})",
+            hint="Copy them from where the run was recorded, or record again.",
         )
     said = [p.get("message", "") for record in run.passes for p in record.problems]
     why = f": {'; '.join(filter(None, said))}" if any(said) else ""

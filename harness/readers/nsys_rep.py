@@ -91,7 +91,7 @@ def exported(path: str | Path) -> Iterator[Path]:
         ToolMissing: an export is needed and there is no nsys.
     """
     path = Path(path)
-    written_by = _check_report(path)
+    written_by = _check_report(path) or _on_record(path)
     beside = path.with_suffix(".sqlite")
     if _is_newer(beside, path):
         yield beside
@@ -128,12 +128,21 @@ def _export(path: Path, written_by: str, beside: Path, scratch: Path) -> Path:
     except ToolMissing as error:
         if beside.is_file() and beside.stat().st_size:
             return beside  # older than the report; the reader warns where that matters
-        raise ToolMissing(
-            f"{path}: only nsys can read it; {error.message}", hint=error.hint
-        ) from None
+        raise _no_export(path, beside, error) from None
     with _locked(path):
         # Another process may have been quicker.
         return _kept(places, stamp) or _export_anew(nsys, path, written_by, stamp, scratch)
+
+
+def _no_export(path: Path, beside: Path, error: ToolMissing) -> ToolMissing:
+    """What is missing is the export, which only nsys can make again; what there is instead."""
+    trace = path.with_name(path.name.replace("report", "torch_trace", 1)).with_suffix(".json.gz")
+    instead = f" {trace} has the torch pass." if trace.is_file() else ""
+    return ToolMissing(
+        f"{path}: its export {beside.name} is not beside it, and only nsys can make one;"
+        f" {error.message}",
+        hint=f"Copy {beside.name} from where the run was recorded.{instead} {error.hint}",
+    )
 
 
 def _export_anew(nsys: Nsys, path: Path, written_by: str, stamp: _Stamp, scratch: Path) -> Path:
@@ -236,12 +245,15 @@ def _export_failed(nsys: Nsys, path: Path, written_by: str, said: str) -> Unread
     # 2022.4 on a report by 2023.4: "Exportation error: Version number is invalid: 2023@4@4@54-…"
     if "ersion" in said and (found := _VERSION.search(said)):
         written_by = found[1].replace("@", ".")
-    if written_by and _release(written_by) > _release(nsys.version):
+    newer = bool(written_by) and _release(written_by) > _release(nsys.version)
+    # 2022.4 on a report of 2025.3.1 from Nsight Compute: "Version not supported: 36398880".
+    if newer or "ersion not supported" in said:
+        writer = f"nsys {written_by}" if newer else "another version of nsys"
+        able = f"nsys {'.'.join(written_by.split('.')[:2])} or later" if newer else "that one"
         return UnreadableReport(
-            f"{path}: written by nsys {written_by}, which nsys {nsys.version} ({nsys.path}) "
-            "cannot read",
-            hint=f"Point HARNESS_NSYS at nsys {'.'.join(written_by.split('.')[:2])} or later, or "
-            "export the report where it was recorded.",
+            f"{path}: written by {writer}, which nsys {nsys.version} ({nsys.path}) cannot read",
+            hint=f"Point HARNESS_NSYS at {able}, or copy {path.with_suffix('.sqlite').name},"
+            " its export, from where it was recorded.",
         )
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     reason = f": {lines[-1][-200:]}" if lines else ""
@@ -277,6 +289,18 @@ def _check_report(path: Path) -> str:
         )
     found = _VERSION.match(head[len(_MAGIC) :].decode("latin-1"))
     return found[1].replace("@", ".") if found else ""
+
+
+def _on_record(path: Path) -> str:
+    """The version that wrote the report according to the run.json beside it: the nsys that comes
+    with Nsight Compute puts a build number into its reports."""
+    from harness.launch.rundir import load_run
+
+    try:
+        version = str(load_run(path.parent).versions.get("nsys") or "")
+    except UnreadableReport:
+        return ""
+    return version if _VERSION.fullmatch(version) else ""
 
 
 def _find_nsys(written_by: str) -> Nsys:

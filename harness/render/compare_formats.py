@@ -16,14 +16,19 @@ if TYPE_CHECKING:
     from harness.comparison.result import Comparison
 
 
-def as_json(comparisons: Sequence[Comparison], outcome: Outcome | None = None) -> str:
-    """The first comparison as the document; any others, whole, under ``others``."""
+def as_json(
+    comparisons: Sequence[Comparison], outcome: Outcome | None = None, alone: Sequence[str] = ()
+) -> str:
+    """The first comparison as the document; any others, whole, under ``others``. ``alone`` are the
+    runs of a folder that none was like."""
     first, *others = (comparison.as_dict() for comparison in comparisons)
     document: dict[str, Any] = dict(first)
     if outcome is not None:
         document["gate"] = {"exit_code": int(outcome.code), "message": outcome.message}
     if others:
         document["others"] = others
+    if alone:
+        document["alone"] = list(alone)
     try:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
     except TypeError:

@@ -244,10 +244,10 @@ def test_without_nsys_and_without_an_export(
     monkeypatch.setenv("HARNESS_NSYS", "/nowhere")
     report = tmp_path / "report.nsys-rep"
     report.write_bytes(HEADER + b"1.\n")
-    with pytest.raises(ToolMissing, match="only nsys can read it") as caught:
+    with pytest.raises(ToolMissing, match=r"its export report\.sqlite is not beside it") as caught:
         load(report)
     assert caught.value.exit_code == ExitCode.TOOL_MISSING
-    assert "install" in caught.value.hint.lower()
+    assert caught.value.hint.startswith("Copy report.sqlite from where the run was recorded. Inst")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The comparisons of a folder of runs to an overview: one line a run, then who is alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from harness.render import compare_page
+from harness.render.page import Column, Grid, Page, Row, Section
+from harness.render.text import plural, printable, ratio
+
+if TYPE_CHECKING:
+    from harness.comparison.groups import Group
+    from harness.comparison.result import Comparison
+
+_COLUMNS = (
+    Column("Faster"),
+    Column("Slower"),
+    Column("Same", keep=7),
+    Column("Unsure"),
+    Column("New, gone", keep=6),
+    Column("Most changed", right=False, end=True),
+    Column("Options", right=False, keep=5),
+)
+
+
+def pages(
+    folder: str, groups: Sequence[Group], alone: Sequence[str], top: int | None = None
+) -> list[Page]:
+    """The overview, a brief page a comparison, and what all of them warn of, once."""
+    compared = [comparison for group in groups for comparison in group.compared]
+    first = overview(folder, groups, alone)
+    if len(compared) == 1:
+        rows = compare_page.TABLE_ROWS if top is None else top
+        return [first, compare_page.page(compared[0], top=rows)]
+    rows = compare_page.BRIEF_ROWS if top is None else top
+    said = dict.fromkeys(warning for each in compared for warning in each.warnings)
+    warnings = compare_page.warnings(said)
+    last = [Page(warnings.title, warnings.lines, None)] if warnings else []
+    return [first, *(compare_page.brief(each, top=rows) for each in compared), *last]
+
+
+def overview(folder: str, groups: Sequence[Group], alone: Sequence[str]) -> Page:
+    """What was compared with what, and how it ended; ``alone`` are runs with none like them."""
+    compared = [comparison for group in groups for comparison in group.compared]
+    runs = len(compared) + len(groups) + len(alone)
+    many = f"{plural(len(groups), 'group')} of one program, shape and GPU each"
+    facts = []
+    if alone:
+        facts.append(f"alone: {', '.join(map(printable, alone))}")
+    facts.append(
+        "harness compare BASE NEW compares any two, in full; --baseline NAME every run with one."
+    )
+    sections = [_section(group) for group in groups]
+    return Page(
+        title=f"{printable(folder)}: {plural(runs, 'run')}, {many},"
+        f" {plural(len(compared), 'comparison')}",
+        facts=tuple(facts),
+        grid=None,
+        sections=tuple(sections),
+    )
+
+
+def _section(group: Group) -> Section:
+    base = printable(str(group.compared[0].base["name"]))
+    rows = tuple(
+        Row(
+            printable(str(comparison.new["name"])),
+            (*_outcome(comparison), printable(options) if options else ""),
+            tone="warn" if comparison.counts()["slower"] else "",
+        )
+        for comparison, options in zip(group.compared, group.options, strict=True)
+    )
+    title = f"{printable(str(group.kind))}: against {base}"
+    return Section(title, grid=Grid("Run", _COLUMNS, rows))
+
+
+def _outcome(comparison: Comparison) -> tuple[str, ...]:
+    """How many ranges got each verdict, and the one that changed most; where nothing is comparable,
+    why."""
+    if comparison.blocked:
+        names = ", ".join(fact.name for fact in comparison.blocked)
+        return ("", "", "", "", "", f"not comparable: {names}")
+    counts = comparison.counts()
+    numbers = [*map(counts.__getitem__, ("faster", "slower", "same", "unsure"))]
+    numbers.append(counts["new"] + counts["gone"])
+    changed = next((row for row in comparison.items if row.verdict in ("faster", "slower")), None)
+    most = f"{compare_page.label(changed)} {ratio(changed.ratio)}" if changed else ""
+    return (*(str(number) if number else "" for number in numbers), most)
