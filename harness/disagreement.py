@@ -20,9 +20,9 @@ SCALE_SPREAD = 0.02
 SHORT_NS = 100
 
 #: Fewest instances a side whose spread says something.
-SPREAD_INSTANCES = 4
-#: Standard errors within which two means are one: about 95 % of differences by chance.
-STANDARD_ERRORS = 2.0
+SPREAD_INSTANCES = 3
+#: Share of the differences that chance makes and that are called chance.
+CONFIDENCE = 0.95
 
 #: Ranges that PyTorch opens under its profiler only; the last kind is what torch.compile does.
 _TORCH_OWN = re.compile(
@@ -320,13 +320,19 @@ def _short(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
 
 
 def _within_spread(nsys: Measures, torch: Measures, _: Whole) -> Reason | None:
-    """The instances of one recording differ so much that the two means could be one."""
+    """The instances of one recording differ so much that the two means could be one (Welch)."""
+    from harness.comparison.distributions import t_quantile
+
     samples = [[ns for _, ns in m.each] for m in (nsys, torch)]
     if min(map(len, samples)) < SPREAD_INSTANCES:
         return None
     ours, theirs = map(fmean, samples)
-    error = sum(variance(times) / len(times) for times in samples) ** 0.5
-    if abs(ours - theirs) > STANDARD_ERRORS * error:
+    parts = [variance(times) / len(times) for times in samples]
+    if not sum(parts):
+        return None
+    error = sum(parts) ** 0.5
+    spread = sum(p**2 / (len(times) - 1) for p, times in zip(parts, samples, strict=True))
+    if abs(ours - theirs) > t_quantile(CONFIDENCE, int(sum(parts) ** 2 / spread)) * error:
         return None
     return (
         "within-spread",
