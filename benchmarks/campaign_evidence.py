@@ -173,6 +173,13 @@ class Evidence:
         """The same, of those whose recordings are at hand."""
         return _first([one for one in self.workloads if one in self.runs])
 
+    def repeated(self, one: Recorded) -> Recorded | None:
+        """The run of the same program with more captures than one, if there is any."""
+        if not one.run.workload:
+            return None
+        alike = [r for r in self.best if (r.shape, r.math) == (one.shape, one.math)]
+        return next((r for r in alike if len(r.samples) > 1), None)
+
     def pairs(self) -> list[tuple[Recorded, Recorded]]:
         """(fp32, another precision) of one shape."""
         base = {one.shape: one for one in self.best if one.math == "fp32"}

@@ -245,7 +245,7 @@ def agreement(evidence: Evidence) -> str:
             len(sides) - len(shared), n_nsys, n_torch,
         ))))  # fmt: skip
         odd = [row for row in sides if not (_equal(row) and _near(row))]
-        exceptions += _exceptions(one, odd)
+        exceptions += _exceptions(one, odd, evidence.repeated(one))
     parts = [
         "## Do the two profilers agree?",
         "Two executions of one program, joined by range path. Equal: as many kernels in both. "
@@ -264,9 +264,9 @@ def agreement(evidence: Evidence) -> str:
     return "\n\n".join([*parts, recorded(runs, "`harness report reports/NAME --view both`")])
 
 
-def _exceptions(one: Recorded, odd: list[Any]) -> list[tuple[str, ...]]:
+def _exceptions(one: Recorded, odd: list[Any], repeated: Recorded | None) -> list[tuple[str, ...]]:
     """A row a range that both have; one row for all that lack in one of them for one reason."""
-    found = [_exception(one, row) for row in odd if not _alone(row)]
+    found = [_exception(one, row, repeated) for row in odd if not _alone(row)]
     groups: dict[tuple[str, str], list[Any]] = {}
     for row in filter(_alone, odd):
         groups.setdefault((row.reason, row.code), []).append(row)
@@ -296,11 +296,18 @@ def _number(value: Any) -> int | None:
     return None if pd.isna(value) else int(value)
 
 
-def _exception(one: Recorded, row: Any) -> tuple[str, ...]:
+def _exception(one: Recorded, row: Any, repeated: Recorded | None) -> tuple[str, ...]:
     counts = f"{_number(row.nsys_kernels)} / {_number(row.torch_kernels)}"
     ratio = MISSING if pd.isna(row.ratio) else f"{row.ratio:.3f}"
     name = escaped(f"`{printable_path(row.path)}`")
-    return f"`{one.name}`", name, counts, ratio, _why(row.reason, row.code)
+    alone = repeated.timings.get(tuple(row.path)) if repeated is not None else None
+    also = ""
+    if alone is not None and repeated is not None:
+        also = (
+            f"; of {len(repeated.samples)} captures by nsys alone (`{repeated.name}`) the medians "
+            f"spread by {percent(alone.spread)}"
+        )
+    return f"`{one.name}`", name, counts, ratio, _why(row.reason, row.code) + also
 
 
 def _why(reason: str, code: str) -> str:
