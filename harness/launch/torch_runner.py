@@ -55,6 +55,7 @@ class Recorder:
         self.started = False  # the profiler, once: it may have stopped since
         self.decoded: Any = str
         self.averages: Any = None
+        self.events: list[Any] = []  # torch's own objects, once the profiler has stopped
         self.meta: dict[str, Any] = {"recorded": False, "problems": []}
 
     def path(self, stem: str, suffix: str) -> str:
@@ -166,7 +167,8 @@ class Recorder:
     def _announce(self) -> None:
         """Leave word of how many events there are, for the one who waits for this process."""
         with contextlib.suppress(Exception):
-            self.meta["events"] = len(self.profiler.profiler.kineto_results.events())
+            self.events = self.profiler.profiler.kineto_results.events()
+            self.meta["events"] = len(self.events)
             temporary = self.path("torch_saving", ".tmp.part")
             with open(temporary, "w", encoding="utf-8") as file:
                 file.write(str(self.meta["events"]))
@@ -209,12 +211,11 @@ class Recorder:
                 os.remove(plain)
 
     def _save_tables(self) -> None:
-        results = self.profiler.profiler.kineto_results
-        count = len(results.events()) if results is not None else 0
+        count = len(self.events)
         if count > TABLE_LIMIT:
             self.problem("no-tables", f"{count} events are too many for torch's operator tables")
             return
-        both = self.averages(self.torch, self.profiler.profiler)
+        both = self.averages(self.torch, self.profiler.profiler, self.events)
         stems = (("torch_ops", False), ("torch_ops_by_shape", True))
         for (stem, by_shape), averages in zip(stems, both, strict=True):
             for average in averages:

@@ -51,7 +51,8 @@ def described(averages: Any) -> list[tuple[Any, ...]]:
 
 
 def both(profile: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    ours = tables._Events(torch.autograd.profiler_util, profile).averages()
+    events = profile.kineto_results.events()
+    ours = tables._Events(torch.autograd.profiler_util, profile, events).averages()
     theirs = profile.key_averages(), profile.key_averages(group_by_input_shape=True)
     return ours, theirs
 
@@ -100,16 +101,17 @@ def test_a_training_programs_tables_are_torchs_own() -> None:
 
 def test_few_events_and_strange_ones_are_left_to_torch() -> None:
     profile = recorded(training)
-    want = described(profile.key_averages())
-    assert described(tables.averages(torch, profile)[0]) == want
-    assert described(tables.averages(torch, profile, few=0)[0]) == want
+    want, events = described(profile.key_averages()), profile.kineto_results.events()
+    assert described(tables.averages(torch, profile, events)[0]) == want
+    assert described(tables.averages(torch, profile, events, few=0)[0]) == want
     with torch.profiler.profile(profile_memory=True) as profiler:
         torch.ones(100).add(1)
     profile = profiler.profiler
+    events = profile.kineto_results.events()
     with pytest.raises(tables.Unusual):
-        tables._Events(torch.autograd.profiler_util, profile)
+        tables._Events(torch.autograd.profiler_util, profile, events)
     want = described(profile.key_averages())
-    assert described(tables.averages(torch, profile, few=0)[0]) == want
+    assert described(tables.averages(torch, profile, events, few=0)[0]) == want
 
 
 class Event(SimpleNamespace):
@@ -177,8 +179,9 @@ def test_many_events_take_a_fraction_of_torchs_time() -> None:
                 x.add_(1)
 
     profile = recorded(tiny)
+    events = profile.kineto_results.events()
     began = time.process_time()
-    ours = tables.averages(torch, profile)
+    ours = tables.averages(torch, profile, events)
     quick = time.process_time() - began
     began = time.process_time()
     own = profile.key_averages(), profile.key_averages(group_by_input_shape=True)
