@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, median, stdev
 from typing import TYPE_CHECKING, Any
 
-from campaign_evidence import sample
+from campaign_evidence import paired, sample
 from campaign_markdown import MISSING, TO, duration, table
 
 from harness.comparison.distributions import t_quantile
@@ -24,7 +25,12 @@ def overhead(evidence: Evidence) -> str:
     data = evidence.overhead
     if data is None:
         return ""
-    first = next(one["plain"]["samples"] for one in data["rounds"] if "samples" in one["plain"])
+    first = next(
+        one[way]["samples"]
+        for one in data["rounds"]
+        for way in WAYS
+        if "samples" in one.get(way, {})
+    )
     subjects = {
         "block": f"the eager block, {'x'.join(map(str, first['shape']))}",
         "block in ranges": "the same in its three ranges",
@@ -37,12 +43,12 @@ def overhead(evidence: Evidence) -> str:
             cells = [sample(data, way, what, clock) for way in WAYS]
             if all(cells):
                 rows.append((label, how, *map(_spread, cells)))
-                added.append(Added(label, how, cells[2], cells[3]))
+                pairs = paired(data, ("nsys", "harness"), what, clock)
+                added.append(Added(label, how, *map(list, zip(*pairs, strict=True))))
     return "\n\n".join([
         "## What recording costs",
-        f"{len(data['rounds'])} rounds of the four ways in turn: `python benchmarks/overhead.py "
-        "docs/notes/data/overhead_h200.json`. The median of the rounds' medians, and the rounds' "
-        "smallest and largest.",
+        f"{_rounds(data)}: `python benchmarks/overhead.py docs/notes/data/overhead_h200.json`. The "
+        "median of the rounds' medians, and the rounds' smallest and largest.",
         table(("", "clock", "plain", "torch.profiler", "nsys by hand", "harness run --nsys"),
               rows, 2),
         "What harness adds to nsys started by hand with the same options: harness less nsys of the "
@@ -50,9 +56,26 @@ def overhead(evidence: Evidence) -> str:
         "nsys by hand differs from itself between rounds.",
         table(("", "clock", "added", "95 % interval", "in per cent", "nsys's own range"),
               [one.cells for one in added], 2),
-        _verdict(added),
+        f"{_verdict(added)} {_order(data)}".strip(),
         *_whole(data),
     ])  # fmt: skip
+
+
+def _rounds(data: dict[str, Any]) -> str:
+    """How many rounds there were of which ways."""
+    whole = sum(all(way in one for way in WAYS) for one in data["rounds"])
+    rest = len(data["rounds"]) - whole
+    more = f", and {rest} more of some of them" if rest else ""
+    return f"{whole} rounds of the four ways in turn{more}"
+
+
+def _order(data: dict[str, Any]) -> str:
+    """What comes right after another may find the machine as that left it."""
+    orders = [one["order"] for one in data["rounds"] if "order" in one]
+    after = sum(("nsys", "harness") in pairwise(order) for order in orders)
+    return f"harness came right after nsys by hand in {after} of {len(orders)} rounds." * bool(
+        after
+    )
 
 
 def _spread(values: list[float]) -> str:
@@ -107,11 +130,11 @@ def _verdict(added: list[Added]) -> str:
     positive = sum(mean(one.differences) > 0 for one in added)
     said = f"In {len(added) - len(clear)} of {len(added)} rows the interval holds 0: there these "
     said += "rounds show nothing that harness adds. "
-    for one in clear:
-        own = max(one.nsys) - min(one.nsys)
-        within = "less" if abs(mean(one.differences)) <= own else "more"
-        said += f"In one it does not ({one.label}, {one.how}), where the difference is {within} "
-        said += "than nsys's own range between rounds. "
+    if clear:
+        named = "; ".join(f"{one.label}, {one.how}" for one in clear)
+        own = sum(abs(mean(one.differences)) <= max(one.nsys) - min(one.nsys) for one in clear)
+        said += f"In {len(clear)} it does not ({named}); of these, {own} are less than nsys's own "
+        said += "range between rounds. "
     return said + (
         f"The mean is above 0 in {positive} of {len(added)}; rows of one kind of work are not "
         "independent of each other."
@@ -120,10 +143,11 @@ def _verdict(added: list[Added]) -> str:
 
 def _whole(data: dict[str, Any]) -> list[str]:
     """Of whole processes: the pass that harness times is what nsys by hand takes."""
-    hand = [one["nsys"]["wall_s"] for one in data["rounds"]]
-    passes = [one["harness"]["pass_s"] for one in data["rounds"] if "pass_s" in one["harness"]]
-    whole = [one["harness"]["wall_s"] for one in data["rounds"]]
-    if not passes:
+    hand, whole, passes = (
+        [one[way][key] for one in data["rounds"] if key in one.get(way, {})]
+        for way, key in (("nsys", "wall_s"), ("harness", "wall_s"), ("harness", "pass_s"))
+    )
+    if not (hand and passes):
         return []
     return [
         f"As whole processes: `nsys profile` by hand {median(hand):.1f} s, the same pass under "

@@ -203,9 +203,20 @@ def compare(base: Recorded, new: Recorded) -> Comparison:
 
 
 def sample(overhead: dict[str, Any], way: str, what: str, clock: str) -> list[float]:
-    """One median a round, in ns."""
-    rounds = [one[way]["samples"][what] for one in overhead["rounds"] if "samples" in one[way]]
-    return [median(one[clock]) for one in rounds if one.get(clock)]
+    """One median a round in which it was measured, in ns."""
+    return [values[0] for values in paired(overhead, (way,), what, clock)]
+
+
+def paired(
+    overhead: dict[str, Any], ways: tuple[str, ...], what: str, clock: str
+) -> list[tuple[float, ...]]:
+    """The medians of several ways, of the rounds in which all of them were measured."""
+    found = []
+    for one in overhead["rounds"]:
+        samples = [one.get(way, {}).get("samples", {}).get(what, {}).get(clock) for way in ways]
+        if all(samples):
+            found.append(tuple(float(median(values)) for values in samples))
+    return found
 
 
 def kernels(attribution: Attribution) -> tuple[int, int]:
