@@ -45,7 +45,8 @@ def overview(folder: str, groups: Sequence[Group], alone: Sequence[str]) -> Page
     """What was compared with what, and how it ended; ``alone`` are runs with none like them."""
     compared = [comparison for group in groups for comparison in group.compared]
     runs = len(compared) + len(groups) + len(alone)
-    many = f"{plural(len(groups), 'group')} of one program, shape and GPU each"
+    many = f"{plural(len(groups), 'group')} of one program, shape and GPU"
+    many += " each" if len(groups) > 1 else ""
     facts = []
     if alone:
         facts.append(f"alone: {', '.join(map(printable, alone))}")

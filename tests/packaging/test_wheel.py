@@ -173,3 +173,43 @@ def test_from_the_wheel_the_bundled_workload_is_recorded_and_reported(
     assert done.returncode == 0, done.stderr
     paths = {tuple(row["path"]) for row in json.loads(done.stdout)["rows"]}
     assert {("eager-block",), ("eager-block", "chain"), ("fused-block", "gemm")} <= paths
+
+
+PROGRAM = """
+import nvtx
+with nvtx.annotate("step"), nvtx.annotate("inner"):
+    sum(range(10_000))
+"""
+
+
+def test_from_the_wheel_a_program_is_recorded_with_nsys_and_compared(recording: Installed) -> None:
+    (recording.cwd / "script.py").write_text(PROGRAM)
+    harness = recording.venv / "bin/harness"
+    for name in ("one", "two"):
+        done = recording.run(
+            harness, "run", "--nsys", "--no-plain", "--no-torch", "-o", f"reports/{name}", "--",
+            "python", "script.py",
+        )  # fmt: skip
+        if done.returncode == 4:
+            assert "nsys (Nsight Systems) was not found" in done.stderr
+            pytest.skip("nsys is not installed (scripts/install-nsys)")
+        assert done.returncode == 0, done.stderr
+    done = recording.run(harness, "report", "reports/one", "--format", "json")
+    paths = [row["path"] for row in json.loads(done.stdout)["rows"]]
+    assert paths == [["step"], ["step", "inner"]]
+    options = ("--measure", "cpu", "--format", "json")
+    done = recording.run(harness, "compare", "reports", *options)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert (document["base"]["name"], document["new"]["name"]) == ("one", "two")
+    assert {row["name"] for row in document["rows"]} == {"step", "inner"}
+
+
+def test_without_extras_a_folder_of_recorded_runs_is_compared(bare: Installed) -> None:
+    for name in ("h200-fp32", "h200-tf32"):
+        shutil.copytree(ROOT / "reports" / name, bare.cwd / "runs" / name)
+    done = bare.run(bare.venv / "bin/harness", "compare", "runs")
+    assert done.returncode == 0, done.stderr
+    assert "h200-fp32 → h200-tf32" in done.stdout
+    done = bare.run(bare.venv / "bin/harness", "report", "runs/h200-fp32")
+    assert "eager-block" in done.stdout
