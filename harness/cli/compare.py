@@ -15,7 +15,7 @@ from harness.cli.compare_plan import Plan, Plans, make_plans
 from harness.cli.filters import filter_options, selection_from
 from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, say, terminal_style, write
-from harness.errors import HarnessError, UnreadableReport, UsageProblem
+from harness.errors import ExitCode, HarnessError, UnreadableReport, UsageProblem
 
 if TYPE_CHECKING:
     from harness.comparison.build import Options
@@ -136,7 +136,12 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     shown = Shown(plans, groups, outcome, options["top"], question)
     write([_render(shown, format_, options["output"])], options["output"])
     if summary_file is not None:
-        _append(summary_file, _render(shown, "markdown", None))
+        try:
+            _append(summary_file, _render(shown, "markdown", None))
+        except HarnessError as error:
+            if outcome is None or outcome.code != ExitCode.FAILED:
+                raise
+            say(error.message, error.hint)  # the regression is the answer all the same
     if outcome is None:
         return 0
     if format_ not in ("table", "markdown") or options["output"] is not None:

@@ -293,6 +293,19 @@ def test_step_summary(
     assert summary.read_text().startswith("before\n### eager-block 1.49")
 
 
+def test_a_summary_that_cannot_be_written_does_not_hide_a_regression(
+    compare: Command, reports: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "no" / "summary.md"))
+    for name, expected in (("slower-chain", 1), ("tf32", 3)):
+        code, out, err = compare(
+            reports / "before", reports / name, "--github", "--fail-on", "slower:2"
+        )
+        assert code == expected
+        assert "Gate" in out
+        assert "cannot be written" in err
+
+
 def test_a_path_that_is_not_there(compare: Command, reports: Path) -> None:
     for name, told in (("nowhere", "no such file"), ("tf3", "Did you mean")):
         code, out, err = compare(reports / "before", reports / name)
