@@ -19,7 +19,8 @@ def command(run: Path, output: Path | None) -> int:
     """Write a copy of RUN (a run folder or a .sqlite) that can be handed on.
 
     An nsys report carries the program's environment, command line, working folder, host and process
-    names. The copy has none of them; ranges, launches and GPU ops stay, so harness report and
+    names. The copy has none of them, and a pseudonym for the UUID of a GPU, by which harness
+    compare still tells one from another; ranges, launches and GPU ops stay, so harness report and
     harness compare read it like the original. A .nsys-rep cannot be scrubbed and is not copied,
     nor are logs.
     """

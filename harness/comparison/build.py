@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
 from harness.comparison.explain import CHANGED, beside_gpu_time, blame_nested, explain, summarise
-from harness.comparison.result import SAME_RECORDING, Comparison, Fact, Row
+from harness.comparison.result import SAME_RECORDING, UNKNOWN_GPU, Comparison, Fact, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
 from harness.comparison.verdict import Verdict, decide, percent
@@ -230,6 +230,9 @@ def _warnings(
         found.append(Warning_("forced", f"compared although these differ: {names}"))
     checked = {fact.name for fact in known if fact.base and fact.new}
     silent = [name for name in EXPECTED if name not in checked]
+    if "GPU UUID" in silent and options.measure == "gpu":
+        silent.remove("GPU UUID")
+        found.insert(0, _unknown_gpu())
     if silent:
         found.append(
             Warning_(
@@ -247,6 +250,17 @@ def _warnings(
     for side in (base, new):
         found += _of_captures(side)
     return tuple(dict.fromkeys(found))
+
+
+def _unknown_gpu() -> Warning_:
+    """Not a word of the sides: of a folder of runs it is said once."""
+    return Warning_(
+        UNKNOWN_GPU,
+        "which GPU it was is not on record for both sides, and two of one model differ: the same"
+        " workload ran 7 % apart on two H200s",
+        "Trust a change of that size only if you know that the GPU is the same; harness run writes"
+        " its UUID into run.json, and harness share keeps a pseudonym of it.",
+    )
 
 
 def _on_both_sides(base: Side, new: Side) -> list[Warning_]:

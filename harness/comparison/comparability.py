@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from harness.comparison.result import Fact
-from harness.comparison.sides import Side
+from harness.comparison.sides import Capture, Side
+from harness.gpu_ids import plain, same_gpus
 
 #: Clocks further apart than this are a difference.
 _CLOCK_TOLERANCE = 0.03
@@ -50,8 +51,9 @@ def facts(base: Side, new: Side, policy: str, measure: str = "gpu") -> tuple[Fac
     found = []
     for name in dict.fromkeys([*a, *b]):
         old, now = a.get(name, ""), b.get(name, "")
-        close = name in _TOLERANCES and _close(old, now, _TOLERANCES[name])
         bad = any(MIXED in value or value.startswith(_LOST_SOME) for value in (old, now))
+        close = name in _TOLERANCES and _close(old, now, _TOLERANCES[name])
+        close = close or (name in _UUIDS and not bad and same_gpus(old, now))
         blocks = bool(old and now) and (old != now or bad) and not close
         if name in (_CPU_ONLY if measure == "gpu" else _GPU_ONLY):
             blocks = False
@@ -71,7 +73,7 @@ def _collect(side: Side) -> dict[str, str]:
         "graph launches": _graph_launches(side),
         "exit code": _exit_codes(run, {source.kind for source in sources}),
         "GPU": ", ".join(_text(gpu.get("name")) for gpu in gpus),
-        "GPU UUID": ", ".join(_uuid(gpu.get("uuid")) for gpu in gpus if gpu.get("uuid")),
+        "GPU UUID": _uuids(gpus) or _recorded_uuids(side),
         "GPU at work": _at_work(side) if run.get("gpu") else "",
         "driver": _text(gpus[0].get("driver")) if gpus else _recorded(side, "driver"),
         "CUDA driver": _recorded(side, "cuda_driver"),
@@ -94,7 +96,7 @@ def _gpus(side: Side) -> list[Mapping[str, Any]]:
     gpus = (side.run or {}).get("gpu")
     if gpus:
         return _mappings([gpus] if isinstance(gpus, Mapping) else gpus)
-    recorded = [_mappings(c.source.facts.get("gpus")) for c in side.captures]
+    recorded = [_recorded_gpus(capture) for capture in side.captures]
     found = next((gpus for gpus in recorded if gpus), [])
     keys = ("name", "uuid", "driver")
     if not found or all(not gpus or gpus == found for gpus in recorded):
@@ -106,15 +108,24 @@ def _gpus(side: Side) -> list[Mapping[str, Any]]:
 def _at_work(side: Side) -> str:
     """UUIDs of the GPUs that did the work: run.json lists all GPUs of a machine, and the next run
     may have had another of them."""
-    used = (
-        ", ".join(
-            _uuid(gpu.get("uuid"))
-            for gpu in _mappings(capture.source.facts.get("gpus"))
-            if gpu.get("device") in capture.devices and gpu.get("uuid")
-        )
+    return _one(
+        _uuids(gpu for gpu in _recorded_gpus(capture) if gpu.get("device") in capture.devices)
         for capture in side.captures
     )
-    return _one(used)
+
+
+def _recorded_uuids(side: Side) -> str:
+    """For a run.json without UUIDs, as copies that were handed on used to be."""
+    return _one(_uuids(_recorded_gpus(capture)) for capture in side.captures)
+
+
+def _recorded_gpus(capture: Capture) -> list[Mapping[str, Any]]:
+    return _mappings(capture.source.facts.get("gpus"))
+
+
+def _uuids(gpus: Iterable[Mapping[str, Any]]) -> str:
+    found = (plain(_text(gpu.get("uuid"))) for gpu in gpus)
+    return ", ".join(uuid for uuid in found if uuid)
 
 
 def _losses(side: Side) -> str:
@@ -141,11 +152,6 @@ def _recorded(side: Side, key: str) -> str:
 def _one(values: Iterable[str]) -> str:
     unique = {value for value in values if value}
     return MIXED if len(unique) > 1 else next(iter(unique), "")
-
-
-def _uuid(value: Any) -> str:
-    """nvidia-smi writes ``GPU-a838…``, nsys the bare number."""
-    return _text(value).lower().removeprefix("gpu-")
 
 
 def _limits(gpus: list[Mapping[str, Any]]) -> dict[str, str]:
@@ -212,6 +218,8 @@ def _overhead(run: Mapping[str, Any]) -> str:
     return f"{min(seconds['nsys']) / max(min(seconds['plain']), 1e-9):.2f}"
 
 
+#: The same GPU may be on one side by its UUID and on the other by the pseudonym of it.
+_UUIDS = ("GPU UUID", "GPU at work")
 _CPU_ONLY = ("CPU", "overhead")
 _GPU_ONLY = ("GPU ops recorded", "graph launches")
 _TOLERANCES = {"clocks": _CLOCK_TOLERANCE, "overhead": _OVERHEAD_TOLERANCE}

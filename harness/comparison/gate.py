@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.comparison.result import SAME_RECORDING, Comparison, Row
+from harness.comparison.result import SAME_RECORDING, UNKNOWN_GPU, Comparison, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT
 from harness.comparison.verdict import ALPHA
 from harness.errors import ExitCode, UsageProblem
@@ -64,13 +64,18 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     if scattered:
         what = f"in fewer than {CAPTURES_AS_UNIT} of a side's captures: {_names(scattered)}"
         return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {what}", scattered)
-    rest = "; ".join(_lacking(comparison))
+    rest = "; ".join([*_lacking(comparison), *_unknown_gpu(comparison)])
     return Outcome(ExitCode.OK, "passed: no range regressed" + (f" ({rest})" if rest else ""))
 
 
 def _itself(comparison: Comparison) -> str:
     found = [w.message for w in comparison.warnings if w.code == SAME_RECORDING]
     return found[0] if found else ""
+
+
+def _unknown_gpu(comparison: Comparison) -> list[str]:
+    found = any(warning.code == UNKNOWN_GPU for warning in comparison.warnings)
+    return ["which GPU is not on record for both sides"] if found else []
 
 
 def _lacking(comparison: Comparison, fewer_than: float = math.inf) -> list[str]:

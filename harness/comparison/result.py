@@ -16,6 +16,8 @@ from harness.trace import Warning_
 SCHEMA = "harness.compare/1"
 #: Code of the warning that something was compared with itself.
 SAME_RECORDING = "same-recording"
+#: Code of the warning that the two sides may be of two GPUs.
+UNKNOWN_GPU = "unknown-gpu"
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UnreadableReport, UsageProblem
+from harness.gpu_ids import pseudonym, replace_uuids
 from harness.launch.environment import looks_secret
 from harness.launch.rundir import Run, load_run, refuse_existing
 from harness.readers.inspect_report import is_export
@@ -55,7 +56,7 @@ def share(source: Path, target: Path) -> Shared:
         scrub(source, target / source.name)
         return Shared(target, (source.name,), ())
     copied, left_out = ["run.json"], []
-    text = json.dumps(scrubbed_run(run), indent=2, ensure_ascii=False)
+    text = _without_uuids(json.dumps(scrubbed_run(run), indent=2, ensure_ascii=False), run)
     (target / "run.json").write_text(text + "\n", encoding="utf-8")
     for file in sorted(source.iterdir()):
         name = file.name
@@ -101,6 +102,12 @@ def scrubbed_run(run: Run) -> dict[str, Any]:
     return replace(run, host=host, passes=passes, argv=argv).as_dict()
 
 
+def _without_uuids(text: str, run: Run) -> str:
+    """Text with a pseudonym wherever the UUID of a GPU is, CUDA_VISIBLE_DEVICES=GPU-… included."""
+    states = [gpu for record in run.passes for gpu in (*record.gpu_before, *record.gpu_after)]
+    return replace_uuids(text, {str(gpu["uuid"]) for gpu in (*run.gpu, *states) if gpu.get("uuid")})
+
+
 def shareable(argv: list[str]) -> list[str]:
     """A command line without folders, and without the values of options such as ``--api-key``."""
     shown: list[str] = []
@@ -125,12 +132,15 @@ def _no_folder(word: str) -> str:
 
 
 def scrub_trace(source: Path, target: Path) -> None:
-    """A Chrome trace without host name, and with the basenames of files only."""
+    """A Chrome trace without host name, with pseudonyms of GPUs, and the basenames of files."""
     with gzip.open(source, "rt", encoding="utf-8") as file:
         trace = json.load(file)
     if isinstance(trace, dict):
         for key in ("host_name", "hostname", "traceName", "distributedInfo"):
             trace.pop(key, None)
+        for gpu in trace.get("deviceProperties") or []:
+            if isinstance(gpu, dict) and gpu.get("uuid"):
+                gpu["uuid"] = pseudonym(str(gpu["uuid"]))
     events = trace["traceEvents"] if isinstance(trace, dict) else trace
     for event in events:
         if event.get("name") in {"process_name", "process_labels"}:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """A copy of an nsys export without what it says about the machine and its user.
 
-Kept: ranges, launches, GPU ops, thread names of the profiled processes, GPU and driver facts. Gone:
-environment, command line, working folder, host and user names, other processes, the program's
-output, and folders of users. What stays is an allow-list; what is not known goes.
+Kept: ranges, launches, GPU ops, thread names of the profiled processes, GPU and driver facts, a
+pseudonym for the UUID of a GPU. Gone: environment, command line, working folder, host and user
+names, other processes, the program's output, and folders of users. What stays is an allow-list;
+what is not known goes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
+from harness.gpu_ids import pseudonym, replace_uuids
 from harness.readers.inspect_report import columns, environment, opened
 
 REMOVED = "(removed)"
@@ -54,17 +56,19 @@ def scrub(source: Path, target: Path) -> None:
         columns(db, "StringIds")
         facts = environment(db)
         secrets = _secrets(db, facts)
+        uuids = _uuids(db)
         with closing(sqlite3.connect(target)) as copy:
             db.backup(copy)
     with closing(sqlite3.connect(target)) as copy:
         copy.text_factory = lambda raw: raw.decode("utf-8", "replace")
         _delete_rows(copy)
         _blank_strings(copy)
-        _clean_text(copy, secrets)
+        _clean_text(copy, secrets, uuids)
         copy.commit()
         # Deleted text stays in the file's free pages until they are rewritten.
         copy.execute("VACUUM")
     left = [name for name, text in secrets.items() if _in_file(target, text)]
+    left += ["the UUID of a GPU" for uuid in uuids if _in_file(target, uuid)]
     if left:
         target.unlink()
         raise HarnessError(
@@ -93,6 +97,16 @@ def _secrets(db: sqlite3.Connection, facts: dict[str, str]) -> dict[str, str]:
                 if value and len(str(value)) >= 4 and value not in {"root", "/tmp", REMOVED}:
                     found[key] = str(value)
     return found
+
+
+def _uuids(db: sqlite3.Connection) -> set[str]:
+    """UUIDs of GPUs, as the export writes them, that are no pseudonyms."""
+    found: set[str] = set()
+    for table in ("TARGET_INFO_GPU", "TARGET_INFO_CUDA_DEVICE"):
+        if "uuid" in columns(db, table):
+            rows = db.execute(f"SELECT DISTINCT uuid FROM {table} WHERE length(uuid) >= 16")
+            found.update(str(uuid) for (uuid,) in rows)
+    return {uuid for uuid in found if pseudonym(uuid) != uuid}
 
 
 def _delete_rows(db: sqlite3.Connection) -> None:
@@ -150,13 +164,14 @@ def _blank_strings(db: sqlite3.Connection) -> None:
         )
 
 
-def _clean_text(db: sqlite3.Connection, secrets: dict[str, str]) -> None:
+def _clean_text(db: sqlite3.Connection, secrets: dict[str, str], uuids: set[str]) -> None:
     """Take folders, and whatever must not be there, out of every text that stays."""
     longest_first = sorted(secrets.values(), key=len, reverse=True)
 
     def clean(text: Any) -> Any:
         if not isinstance(text, str):
             return text
+        text = replace_uuids(text, uuids)
         for secret in longest_first:
             text = text.replace(secret, REMOVED)
         return _USER_FOLDER.sub(lambda m: "(path)/" + m[2].rsplit("/", 1)[1], text)
