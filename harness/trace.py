@@ -7,6 +7,7 @@ million ranges that share twenty names cost a million small integers.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,14 @@ def empty_frame(columns: dict[str, str]) -> pd.DataFrame:
             for name, dtype in columns.items()
         }
     )
+
+
+_KERNEL_LAUNCH = re.compile("cu(da)?Launch(Cooperative)?Kernel")
+
+
+def is_kernel_launch(name: str) -> bool:
+    """Is this the name of an API call that launches one kernel?"""
+    return _KERNEL_LAUNCH.match(name) is not None
 
 
 def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:

@@ -131,6 +131,7 @@ def _uuids(gpus: Iterable[Mapping[str, Any]]) -> str:
 def _losses(side: Side) -> str:
     codes = {warning.code for capture in side.captures for warning in capture.warnings}
     lost = [code for code in _LOSSES if code in codes]
+    lost += [] if lost else dict.fromkeys(capture.lost for capture in side.captures if capture.lost)
     return f"{_LOST_SOME} ({', '.join(lost)})" if lost else "all"
 
 

@@ -16,6 +16,7 @@ import pandas as pd
 
 from harness import summarise
 from harness.comparison.idle import idle_of_instances
+from harness.comparison.lost import kernels_lost
 from harness.comparison.statistics import Sample, median_variance
 from harness.measures import path_rows
 
@@ -76,6 +77,7 @@ class Capture:
     devices: tuple[int, ...] = ()  # that ran its GPU ops
     graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
     fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
+    lost: str = ""  # kernels that were launched and not recorded
     started: int | None = None  # ns since 1970; None where the recording does not say
 
 
@@ -139,6 +141,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         devices=tuple(sorted(found.trace.gpu_ops["device"].unique().tolist())),
         graphs=_graphs(found.trace.gpu_ops),
         fingerprint=_fingerprint(found.trace),
+        lost=kernels_lost(found),
         started=_started(found.trace),
     )
 

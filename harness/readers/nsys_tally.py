@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -14,9 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.readers.columns import Int64
-from harness.trace import Trace
-
-_KERNEL_LAUNCH = re.compile(r"^cu(da)?Launch(Cooperative)?Kernel")
+from harness.trace import Trace, is_kernel_launch
 
 
 @dataclass(frozen=True)
@@ -93,7 +90,7 @@ def _by_value(column: pd.Series[int]) -> Counter[int]:
 def _kernel_launches(trace: Trace) -> Counter[int]:
     """Kernel launches a process."""
     names = trace.launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if _KERNEL_LAUNCH.match(name)]
+    wanted = [i for i, name in enumerate(names.categories) if is_kernel_launch(name)]
     rows = np.isin(names.codes.to_numpy(), wanted)
     thread = trace.launches["thread"].to_numpy()[rows]
     counts = np.bincount(thread, minlength=len(trace.threads)).tolist()

@@ -51,6 +51,22 @@ def test_a_recording_that_lost_kernels_is_not_faster(tmp_path: Path) -> None:
     assert verdicts(forced)["eager-block"] == "faster"
 
 
+@pytest.mark.parametrize("kernel", ["sm80_xmma_gemm%", "%fused_chain_kernel%"])
+def test_kernels_of_one_name_that_were_lost_do_not_pass(tmp_path: Path, kernel: str) -> None:
+    base, whole = (DATA / "ab" / "A" / f"capture-0{n}.sqlite" for n in (1, 4))
+    lost = f"DELETE FROM {KERNELS} WHERE shortName IN (SELECT id FROM StringIds WHERE value"
+    less = changed(whole, tmp_path / "less.sqlite", f"{lost} LIKE '{kernel}')")
+    rows = f"SELECT count(*) FROM {KERNELS}"
+    with sqlite3.connect(whole) as a, sqlite3.connect(less) as b:
+        calls, kept = (db.execute(rows).fetchone()[0] for db in (a, b))
+    assert 0 < calls - kept < calls / 2
+    comparison = harness.compare(base, less)
+    # Every launch of these recordings has its kernel, so calls are as many as kernels.
+    assert f"(all → not all ({calls - kept} of {calls} launches" in comparison.summary
+    assert set(verdicts(comparison).values()) <= {"unsure", "gone"}
+    assert judge(comparison, 0.05).code == ExitCode.NO_ANSWER
+
+
 def test_a_program_that_failed_is_not_compared_with_one_that_did_not(tmp_path: Path) -> None:
     good = run_folder(tmp_path / "good", AA[:3], created="2026-01-01T10:00:00+00:00")
     bad = run_folder(tmp_path / "bad", AA[1:], created="2026-01-01T11:00:00+00:00")

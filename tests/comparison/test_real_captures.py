@@ -106,16 +106,15 @@ def test_sentence_names_the_gemm_kernels_and_says_the_chain_is_unchanged(tmp_pat
 
 
 def test_more_launches_are_counted(tmp_path: Path) -> None:
-    """Every chain of the copy has lost its gelu: four kernels where there were five."""
-    lost = [
-        changed(
-            file,
-            tmp_path / file.name,
-            "DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE demangledName IN"
-            " (SELECT id FROM StringIds WHERE value LIKE '%GeluCUDAKernelImpl%')",
-        )
-        for file in AA[:3]
-    ]
+    """No chain of the copy has its gelu: four kernels and launches where there were five."""
+    gelu = "demangledName IN (SELECT id FROM StringIds WHERE value LIKE '%GeluCUDAKernelImpl%')"
+    kernels = f"FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE {gelu}"
+    calls = (
+        "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+        f" WHERE correlationId IN (SELECT correlationId {kernels})"
+    )
+    uncalled = [changed(file, tmp_path / f"uncalled-{file.name}", calls) for file in AA[:3]]
+    lost = [changed(file, tmp_path / f"lost-{file.name}", f"DELETE {kernels}") for file in uncalled]
     rows = by_name(harness.compare(lost, AA[:3]))
     assert rows["chain"].verdict == "slower"
     assert (
