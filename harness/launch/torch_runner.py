@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import gc
 import gzip
 import importlib.util
@@ -337,6 +338,24 @@ def save_before_leaving(recorder: Recorder) -> None:
     wrap("execve", replaced)
 
 
+def let_forks_leave(recorder: Recorder) -> None:
+    """A fork has none of Kineto's threads, and one of torch's destructors waits for one at exit
+    (libkineto::ConfigLoader, torch 2.13). What the fork has printed is flushed as exit() would;
+    the destructors that it inherited are left out."""
+
+    def skip_destructors() -> None:
+        if not recorder.started:
+            return
+        with contextlib.suppress(OSError, AttributeError):  # a libc without on_exit
+            libc = ctypes.CDLL(None)
+            leave = ctypes.cast(libc._exit, ctypes.c_void_p)
+            flush = ctypes.cast(libc.fcloseall, ctypes.c_void_p)
+            libc.on_exit(leave, None)  # called last, with the exit code
+            libc.on_exit(flush, None)
+
+    os.register_at_fork(after_in_child=skip_destructors)
+
+
 def main() -> None:
     out, tag, separator, *target = sys.argv[1:]
     assert separator == "--"
@@ -351,6 +370,7 @@ def main() -> None:
     recorder = Recorder(out, tag)
     atexit.register(recorder.finish)  # registered first, so called last
     save_before_leaving(recorder)
+    let_forks_leave(recorder)
     recorder.decoded, recorder.averages = trace_names.decoded, tables.averages
     records = bridge.Records(recorder, trace_names.encoded)
 

@@ -247,6 +247,37 @@ def test_children_work_and_are_not_profiled(tmp_path: Path) -> None:
     assert names["aten::sum"] == 0
 
 
+FORKS = """
+    import ctypes, os, sys
+    import torch
+
+    def report():
+        print("exit", os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
+
+    if os.fork() == 0:
+        torch.ones(3) + 1
+        ctypes.CDLL(None).printf(b"C, buffered\\n")
+        print("Python, buffered")
+        sys.exit(5)
+    report()
+    if os.fork() == 0:
+        raise ValueError("of the fork")
+    report()
+    if os.fork() != 0:
+        report()
+"""
+
+
+def test_a_fork_ends_as_without_the_profiler(tmp_path: Path) -> None:
+    found = record_code(tmp_path, FORKS)
+    assert (found.code, found.meta["recorded"]) == (0, True)
+    assert found.out == plain(tmp_path, "prog ü.py").stdout
+    assert sorted(found.out.splitlines()) == sorted(
+        ["C, buffered", "Python, buffered", "exit 5", "exit 1", "exit 0"]
+    )
+    assert found.err.count("ValueError: of the fork") == 1
+
+
 @pytest.mark.parametrize(
     ("ending", "code"), [("os._exit(7)", 7), ("os.execv('/bin/true', ['true'])", 0)]
 )
