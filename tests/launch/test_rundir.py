@@ -123,7 +123,7 @@ def test_baselines(tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="no baseline"):
         rundir.baseline_path(tmp_path, "main")
     rundir.write_baselines(tmp_path, {"main": "run1"})
-    with pytest.raises(UsageProblem, match="gone"):
+    with pytest.raises(UnreadableReport, match="gone"):
         rundir.baseline_path(tmp_path, "main")
     (tmp_path / "run1").mkdir()
     assert rundir.baseline_path(tmp_path, "main") == tmp_path / "run1"
