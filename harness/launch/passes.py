@@ -395,7 +395,7 @@ def exit_code(run: Run) -> int:
     codes = {problem["code"] for record in run.passes for problem in record.problems}
     if "recording-only" in codes:
         return int(ExitCode.TOOL_MISSING)
-    if codes & {"no-report", "no-export"}:
+    if codes & {"no-report", "no-export"} or any(map(torch_pass.lost, run.captures("torch"))):
         return int(ExitCode.NO_ANSWER)
     return 0
 

@@ -130,6 +130,11 @@ def _command(request: Request, environ: Mapping[str, str]) -> list[str]:
         return [sys.executable, "-m", "workload"]
     argv = runnable(request.command, environ.get("PATH"))
     if argv is None:
+        if "/" in request.command[0] and Path(request.command[0]).exists():
+            raise UsageProblem(
+                f"{request.command[0]}: there, but not a program that can be executed",
+                hint="Name its interpreter before it, or chmod +x it.",
+            )
         raise UsageProblem(
             f"{request.command[0] or repr('')}: no such command",
             hint="Everything after -- is the program and its arguments, as in a shell.",

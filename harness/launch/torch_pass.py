@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.launch.pycommand import PythonCommand
-from harness.launch.rundir import Run, tagged
+from harness.launch.rundir import PassRecord, Run, tagged
 
 RUNNER = Path(__file__).with_name("torch_runner.py")
 BEFORE_TORCH = "before-torch"
@@ -76,6 +76,13 @@ def saving(folder: Path, capture: int) -> int | None:
         return None
 
 
+def lost(record: PassRecord) -> bool:
+    """Whether there was something to record, and no trace of it is left."""
+    codes = {problem["code"] for problem in record.problems}
+    saved = tagged("torch_trace", ".json.gz", record.capture) in record.files
+    return not saved and bool(codes & {"no-end", "not-saved", "no-trace"})
+
+
 def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
 
@@ -107,7 +114,7 @@ def problems(folder: Path, capture: int, meta: dict[str, Any]) -> list[dict[str,
             {
                 "code": "no-end",
                 "message": "the program ended without a chance to save the trace "
-                "(killed by a signal, or a crash outside Python)",
+                "(killed by a signal, a crash outside Python, or a full disk)",
             }
         )
     elif not meta.get("problems") and files(folder, capture)[:1] != [

@@ -29,6 +29,7 @@ import re
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 #: Above this many events torch's tables are left out.
@@ -160,10 +161,10 @@ class Recorder:
                 except Exception as error:
                     self.problem("not-saved", f"{save.__name__[6:]}: {error}")
         self.meta["saving_s"] = round(time.monotonic() - begun, 3)
-        temporary = self.path("torch_pass", ".json.tmp")
-        with open(temporary, "w", encoding="utf-8") as file:
-            json.dump(self.meta, file)
-        os.replace(temporary, self.path("torch_pass", ".json"))
+        try:
+            self._write("torch_pass", ".json", json.dumps(self.meta))
+        except OSError as error:
+            sys.stderr.write(f"harness: the torch pass could not be saved: {error}\n")
 
     def _announce(self) -> None:
         """Leave word of how many events there are, for the one who waits for this process."""
@@ -199,17 +200,20 @@ class Recorder:
         plain = self.path("torch_trace", ".json.tmp")
         try:
             self.profiler.export_chrome_trace(plain)
+            if not os.path.exists(plain):  # Kineto says why in the log only
+                raise OSError("torch.profiler could not write the trace (is the disk full?)")
             with (
                 open(plain, "rb") as source,
-                open(self.path("torch_trace", ".json.gz"), "wb") as raw,
+                whole(self.path("torch_trace", ".json.gz")) as packed,
+                open(packed, "wb") as raw,
                 # No name and no time in the header: the same trace gives the same file.
                 gzip.GzipFile("", "wb", packing(plain), fileobj=raw, mtime=0) as target,
             ):
                 for chunk in without_trace_name(source):
                     target.write(chunk)
         finally:
-            with contextlib.suppress(OSError):
-                os.remove(plain)
+            discard(plain)
+            discard(plain + ".tmp")  # Kineto's own, which it leaves when the disk is full
 
     def _save_tables(self) -> None:
         count = len(self.events)
@@ -228,8 +232,26 @@ class Recorder:
             self._write(stem, ".txt", operator_table(averages, on_device))
 
     def _write(self, stem: str, suffix: str, text: str) -> None:
-        with open(self.path(stem, suffix), "w", encoding="utf-8") as file:
+        with whole(self.path(stem, suffix)) as path, open(path, "w", encoding="utf-8") as file:
             file.write(text + "\n")
+
+
+@contextlib.contextmanager
+def whole(path: str) -> Iterator[str]:
+    """A file to write, which gets its name once it is complete; of one that fails nothing stays."""
+    temporary = path + ".tmp"
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    finally:
+        discard(temporary)
+
+
+def discard(path: str) -> None:
+    """Emptied first: Kineto keeps the file open that it could not write, and so the disk full."""
+    with contextlib.suppress(OSError):
+        os.truncate(path, 0)
+        os.remove(path)
 
 
 def packing(file: str) -> int:
@@ -244,6 +266,8 @@ def without_trace_name(source: io.BufferedReader) -> Any:
         tail += chunk
         yield tail[:-4096]
         tail = tail[-4096:]
+    if not tail.rstrip().endswith(b"}"):  # Kineto says so in the log only
+        raise OSError("torch.profiler wrote a part of the trace (is the disk full?)")
     yield re.sub(rb'("traceName": ")[^"]*"', rb'\1torch_trace.json"', tail)
 
 

@@ -212,3 +212,26 @@ def test_secrets_are_in_no_file_of_a_run_without_nsys(tmp_path: Path) -> None:
 
 
 # With nsys.
+
+
+def test_a_file_that_cannot_be_executed(tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("not a program")
+    done = harness(tmp_path, "run", "-o", "r", "--", "./data.txt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "./data.txt: there, but not a program that can be executed" in done.stderr
+    assert "no such command" not in done.stderr
+    assert not list(tmp_path.glob("r*"))
+
+
+def test_a_trace_that_could_not_be_saved_is_told_in_the_exit_code(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    code = """
+        import resource, torch
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+        for _ in range(100): torch.zeros(1)
+    """
+    name = program(tmp_path, code)
+    done = harness(tmp_path, "run", "--no-plain", "-o", "r", "--", sys.executable, name)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "is the disk full?" in done.stderr
+    assert load_run(tmp_path / "r").complete

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from harness.launch import torch_runner
 from harness.launch.torch_pass import RUNNER
 
 pytest.importorskip("torch")
@@ -276,6 +278,40 @@ def test_a_fork_ends_as_without_the_profiler(tmp_path: Path) -> None:
         ["C, buffered", "Python, buffered", "exit 5", "exit 1", "exit 0"]
     )
     assert found.err.count("ValueError: of the fork") == 1
+
+
+def test_no_room_for_the_trace(tmp_path: Path) -> None:
+    """The bound on a file's size stands in for a full disk."""
+    code = """
+        import resource, torch
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+        for _ in range(100): torch.zeros(1)
+    """
+    found = record_code(tmp_path, code)
+    assert (found.code, "Traceback" in found.err) == (0, False)
+    (problem,) = found.meta["problems"]
+    assert problem["code"] == "not-saved"
+    assert "could not write the trace (is the disk full?)" in problem["message"]
+    assert not list(found.folder.glob("torch_trace*"))
+    assert (found.folder / "torch_ops.txt").exists()
+
+
+def test_no_room_at_all(tmp_path: Path) -> None:
+    code = """
+        import resource, torch
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
+        torch.zeros(1)
+    """
+    found = record_code(tmp_path, code)
+    assert (found.code, "Traceback" in found.err) == (0, False)
+    assert "harness: the torch pass could not be saved: [Errno 27]" in found.err
+    assert [file.name for file in found.folder.iterdir() if file.suffix != ".tmp"] == []
+
+
+def test_a_part_of_a_trace_is_not_taken_for_one() -> None:
+    assert b"".join(torch_runner.without_trace_name(io.BytesIO(b'{"a": 1}\n'))) == b'{"a": 1}\n'
+    with pytest.raises(OSError, match="a part"):
+        list(torch_runner.without_trace_name(io.BytesIO(b'{"a": 1')))
 
 
 @pytest.mark.parametrize(
