@@ -122,7 +122,8 @@ def _missing(trace: Trace) -> Iterator[Warning_]:
             "no-gpu-ops",
             "no GPU work was recorded: the program ran on the CPU, or ProfilerActivity.CUDA was "
             "off",
-            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+            "Record with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA] (harness run "
+            "does where torch finds a GPU).",
         )
     elif not launches:
         yield Warning_(

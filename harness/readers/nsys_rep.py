@@ -255,11 +255,15 @@ def _export_failed(nsys: Nsys, path: Path, written_by: str, said: str) -> Unread
             hint=f"Point HARNESS_NSYS at {able}, or copy {path.with_suffix('.sqlite').name},"
             " its export, from where it was recorded.",
         )
+    # SQLite's words, and the system's.
+    full = "disk is full" in said or "No space left on device" in said
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     reason = f": {lines[-1][-200:]}" if lines else ""
     return UnreadableReport(
         f"{path}: nsys {nsys.version} could not export it{reason}",
-        hint="Was it cut short while copied? Compare its size with the original.",
+        hint="Make room: an export takes several times the report's size."
+        if full
+        else "Was it cut short while copied? Compare its size with the original.",
     )
 
 

@@ -266,3 +266,16 @@ def test_files_that_are_no_report(tmp_path: Path, content: bytes | None, complai
     with pytest.raises(HarnessError, match=complaint) as caught:
         load(report)
     assert caught.value.exit_code == ExitCode.NO_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("said", "hint"),
+    [
+        ("[QuadDCommon::tag_message*] = database or disk is full", "Make room"),
+        ("write: No space left on device", "Make room"),
+        ("Importer error: unexpected end of file", "cut short"),
+    ],
+)
+def test_the_hint_fits_what_nsys_export_said(said: str, hint: str) -> None:
+    error = nsys_rep._export_failed(Nsys("nsys", "2022.4.2.1"), Path("r.nsys-rep"), "", said)
+    assert hint in (error.hint or "")
