@@ -119,9 +119,30 @@ class Database:
         """Does ``table`` exist and have all ``columns``?"""
         return table in self.tables and self.tables[table].issuperset(columns)
 
-    def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """All rows of a query whose result is known to be small."""
-        return self.connection.execute(sql, parameters).fetchall()
+    def rows(self, sql: str, kinds: str) -> list[tuple[Any, ...]]:
+        """All rows of a query whose result is known to be small.
+
+        SQLite keeps any value in any column, so ``kinds`` says what each one must be: ``i`` an
+        integer or NULL, ``t`` text or NULL (whatever else it is becomes text), ``-`` anything.
+
+        Raises:
+            UnreadableReport: a value that is not an integer where one belongs.
+        """
+        found = self.connection.execute(sql).fetchall()
+        for i, kind in enumerate(kinds):
+            if kind == "-":
+                continue
+            fine = (int if kind == "i" else str, type(None))
+            odd = [n for n, row in enumerate(found) if not isinstance(row[i], fine)]
+            if odd and kind == "i":
+                table = sql.partition(" FROM ")[2].split()[0]
+                raise UnreadableReport(
+                    f"{self.path}: unexpected value in {table} ({found[odd[0]][i]!r:.80})"
+                )
+            for n in odd:
+                row = found[n]
+                found[n] = (*row[:i], _as_text(row[i]), *row[i + 1 :])
+        return found
 
     def read(self, *stacks: Stack) -> list[Columns]:
         """Run the queries, in parallel where that helps; one result for each stack.
@@ -148,8 +169,8 @@ class Database:
     def rowids(self, table: str) -> tuple[int, int]:
         """The first and last rowid of a table; (0, -1) when it is empty."""
         # Two queries: SQLite answers each from one end of the tree, and both at once by a scan.
-        low = self.rows(f"SELECT min(rowid) FROM {table}")[0][0]
-        high = self.rows(f"SELECT max(rowid) FROM {table}")[0][0]
+        low = self.rows(f"SELECT min(rowid) FROM {table}", "i")[0][0]
+        high = self.rows(f"SELECT max(rowid) FROM {table}", "i")[0][0]
         return (0, -1) if low is None else (low, high)
 
     def _read_arrow(self, stacks: Sequence[Stack]) -> list[Columns]:
@@ -284,6 +305,10 @@ def uri(path: Path) -> str:
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_text(value: object) -> str:
+    return _lenient_text(value) if isinstance(value, bytes) else str(value)
 
 
 def _lenient_text(data: bytes) -> str:

@@ -30,6 +30,8 @@ _GPU = {
     "smCount": "sm_count",
     "l2CacheSize": "l2_cache",
 }
+#: What is looked up by, or printed; the rest is handed on as it is.
+_GPU_KINDS = {"id": "i", "cuDevice": "i", "name": "t", "uuid": "t", "busLocation": "t"}
 #: Setting in META_DATA_CAPTURE -> key in ``Source.facts``.
 _CAPTURE = {
     "CUDA_GRAPH_TRACE_OPTIONS:MODE": "graph_trace",
@@ -81,8 +83,7 @@ def _pairs(db: Database, table: str) -> dict[str, str]:
     if not db.has(table, "name", "value"):
         return {}
     return {
-        str(name): "" if value is None else str(value)
-        for name, value in db.rows(f"SELECT name, value FROM {table}")
+        str(name): value or "" for name, value in db.rows(f"SELECT name, value FROM {table}", "tt")
     }
 
 
@@ -91,8 +92,8 @@ def _session_start(db: Database) -> int | None:
     table, column = "TARGET_INFO_SESSION_START_TIME", "utcEpochNs"
     if not db.has(table, column):
         return None
-    found = [row[0] for row in db.rows(f"SELECT {column} FROM {table}")]
-    return found[0] if found and isinstance(found[0], int) else None
+    found = db.rows(f"SELECT {column} FROM {table}", "-")
+    return found[0][0] if found and isinstance(found[0][0], int) else None
 
 
 def _gpus(db: Database, driver: str | None) -> list[dict[str, Any]]:
@@ -103,7 +104,9 @@ def _gpus(db: Database, driver: str | None) -> list[dict[str, Any]]:
     have_capability = db.has(table, "computeMajor", "computeMinor")
     extra = ["computeMajor", "computeMinor"] if have_capability else []
     gpus = []
-    for row in db.rows(f"SELECT {', '.join([*wanted, *extra])} FROM {table}"):
+    columns = [*wanted, *extra]
+    kinds = "".join(_GPU_KINDS.get(column, "-") for column in columns)
+    for row in db.rows(f"SELECT {', '.join(columns)} FROM {table}", kinds):
         gpu = {
             key: value
             for key, value in zip(wanted.values(), row, strict=False)
@@ -122,7 +125,8 @@ def _with_ordinals(db: Database, gpus: list[dict[str, Any]]) -> list[dict[str, A
     if not db.has("TARGET_INFO_CUDA_DEVICE", "gpuId", "cudaId"):
         return gpus
     seen: dict[int, set[int]] = {}
-    for gpu_id, ordinal in db.rows("SELECT DISTINCT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE"):
+    pairs = db.rows("SELECT DISTINCT gpuId, cudaId FROM TARGET_INFO_CUDA_DEVICE", "ii")
+    for gpu_id, ordinal in pairs:
         seen.setdefault(gpu_id, set()).add(ordinal)
     for gpu in gpus:
         ordinals = seen.get(gpu.get("id", -1), set())
@@ -136,7 +140,7 @@ def _gpu_of(db: Database) -> dict[tuple[int, int], int]:
     table = "TARGET_INFO_CUDA_DEVICE"
     if not db.has(table, "gpuId", "cudaId", "pid"):
         return {}
-    rows = db.rows(f"SELECT pid, cudaId, gpuId FROM {table} WHERE gpuId IS NOT NULL")
+    rows = db.rows(f"SELECT pid, cudaId, gpuId FROM {table} WHERE gpuId IS NOT NULL", "iii")
     return {(pid, ordinal): gpu for pid, ordinal, gpu in rows}
 
 

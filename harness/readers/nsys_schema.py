@@ -8,7 +8,6 @@ probed; nothing depends on a version number. Seen: 2021.2, 2022.4, 2023.4, 2024.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from typing import Any
 
 from harness.readers.columns import Database, Query
 
@@ -222,7 +221,7 @@ def strings(db: Database, ids: Iterable[int]) -> dict[int, str]:
     wanted = list(ids)
     for i in range(0, len(wanted), 500):
         some = ", ".join(str(int(j)) for j in wanted[i : i + 500])
-        found.update(db.rows(f"SELECT id, value FROM StringIds WHERE id IN ({some})"))
+        found.update(db.rows(f"SELECT id, value FROM StringIds WHERE id IN ({some})", "it"))
     return found
 
 
@@ -231,7 +230,7 @@ def copy_labels(db: Database) -> dict[int, str]:
     labels = dict(_COPY_LABELS)
     if db.has("ENUM_CUDA_MEMCPY_OPER", "id", "label"):
         labels.update(
-            db.rows("SELECT id, label FROM ENUM_CUDA_MEMCPY_OPER WHERE label IS NOT NULL")
+            db.rows("SELECT id, label FROM ENUM_CUDA_MEMCPY_OPER WHERE label IS NOT NULL", "it")
         )
     return labels
 
@@ -249,7 +248,8 @@ def domain_names(db: Database) -> dict[tuple[int, int], str]:
         (tid >> 24, domain): name
         for tid, domain, name in db.rows(
             f"SELECT globalTid, domainId, coalesce({value}, {text}, '') FROM {NVTX} "
-            f"WHERE eventType = {DOMAIN} AND globalTid IS NOT NULL AND domainId IS NOT NULL"
+            f"WHERE eventType = {DOMAIN} AND globalTid IS NOT NULL AND domainId IS NOT NULL",
+            "iit",
         )
         if name
     }
@@ -264,7 +264,8 @@ def thread_names(db: Database, processes: set[int]) -> dict[int, str]:
         (tid, name)
         for tid, name in db.rows(
             "SELECT globalTid, nameId FROM ThreadNames "
-            f"WHERE globalTid IS NOT NULL AND nameId IS NOT NULL ORDER BY {priority}, rowid"
+            f"WHERE globalTid IS NOT NULL AND nameId IS NOT NULL ORDER BY {priority}, rowid",
+            "ii",
         )
         if tid >> 24 in processes
     ]
@@ -276,8 +277,8 @@ def capture_end(db: Database) -> int | None:
     """The capture's duration, which nsys writes as the end of ranges that never closed."""
     if not db.has("ANALYSIS_DETAILS", "duration"):
         return None
-    value: Any = db.rows("SELECT max(duration) FROM ANALYSIS_DETAILS")[0][0]
-    return value if isinstance(value, int) else None
+    value: int | None = db.rows("SELECT max(duration) FROM ANALYSIS_DETAILS", "i")[0][0]
+    return value
 
 
 def _optional(db: Database, table: str, column: str, otherwise: int) -> str | int:

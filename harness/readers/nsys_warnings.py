@@ -72,7 +72,7 @@ def _nothing_recorded(db: Database, tally: Tally) -> Iterator[Warning_]:
 
 def _no_nvtx(db: Database) -> Warning_:
     there = nsys_schema.NVTX in db.tables
-    if not there or not db.rows(f"SELECT 1 FROM {nsys_schema.NVTX} LIMIT 1"):
+    if not there or not db.rows(f"SELECT 1 FROM {nsys_schema.NVTX} LIMIT 1", "i"):
         what = f"{nsys_schema.NVTX} is empty" if there else f"no table {nsys_schema.NVTX}"
         return Warning_(
             "no-nvtx",
@@ -216,10 +216,11 @@ def _diagnostics(db: Database) -> Iterator[Warning_]:
         return
     # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 info, 2 warning, 3 error, 4 verbose.
     texts = [
-        str(text)
+        text or ""
         for (text,) in db.rows(
             "SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3) "
-            "ORDER BY severity DESC, timestamp LIMIT 100"
+            "ORDER BY severity DESC, timestamp LIMIT 100",
+            "t",
         )
     ]
     if any(_SECOND_SUBSCRIBER.search(text) for text in texts):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,41 @@ def test_text_where_a_number_belongs(tmp_path: Path) -> None:
     export.kernel(1, 2, global_tid(1), 1, "k")
     export.db.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 'soon'")
     assert "unexpected value in CUPTI_ACTIVITY_KIND_KERNEL" in complaint(export.done())
+
+
+@pytest.mark.parametrize("value", ["soon", b"\x00\xff"])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("ThreadNames", "nameId"),
+        ("ThreadNames", "globalTid"),
+        ("ANALYSIS_DETAILS", "duration"),
+        ("TARGET_INFO_GPU", "cuDevice"),
+    ],
+)
+def test_no_number_in_a_small_table(
+    tmp_path: Path, table: str, column: str, value: str | bytes
+) -> None:
+    path = shutil.copyfile(BLOCKS, tmp_path / "odd.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    assert f"unexpected value in {table}" in complaint(path)
+
+
+@pytest.mark.parametrize("value", [7, 1.5, b"a\xff"])
+def test_no_text_where_text_belongs(tmp_path: Path, value: object) -> None:
+    path = shutil.copyfile(BLOCKS, tmp_path / "odd.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        for table, column in (
+            ("StringIds", "value"),
+            ("ENUM_CUDA_MEMCPY_OPER", "label"),
+            ("META_DATA_CAPTURE", "value"),
+            ("TARGET_INFO_GPU", "name"),
+        ):
+            db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    trace = nsys_sqlite.read(path)
+    wanted = {7: "7", 1.5: "1.5", b"a\xff": "a\ufffd"}[value]
+    assert set(trace.launches["name"]) == {wanted}
 
 
 def test_folder_that_is_no_run(tmp_path: Path) -> None:
