@@ -27,6 +27,8 @@ _SAMPLES = 64
 #: Pieces read at once.
 _AT_ONCE = 8
 _FAR = 2**62
+#: Every id that SQLite can hold is at least the first and below the second.
+_ALL_IDS = (-(2**63), 2**63)
 _NONE = np.empty(0, np.int64)
 
 
@@ -200,11 +202,12 @@ class Plan:
             yield from ((p, columns.integers) for p, columns in zip(some, read, strict=True))
 
     def _intervals(self, rows: int) -> list[int]:
-        """Bounds of the intervals of correlation ids, the first and last beyond every id."""
+        """Bounds of the intervals of correlation ids, all of them together."""
         parts = max(-(-self._rows // rows), 1)
         samples = np.sort(np.concatenate([*self._samples, _NONE]))
         inner = [len(samples) * i // parts for i in range(1, parts)] if len(samples) else []
-        return [-_FAR, *np.unique(samples[inner]).tolist(), _FAR]
+        lowest, beyond = _ALL_IDS
+        return [lowest, *np.unique(samples[inner]).tolist(), beyond]
 
     def _between(self, key: str, low: int, high: int) -> list[Query]:
         """The rows of a table whose correlation id is in an interval."""

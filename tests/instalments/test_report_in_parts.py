@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pandas as pd
@@ -42,6 +45,27 @@ def test_a_real_report_has_many_parts() -> None:
     path = DATA / "h200/train.sqlite"
     message = in_parts_of(path, 37, Request()).warnings[-1].message
     assert int(message.split(" parts")[0].split()[-1]) > 10
+
+
+@pytest.mark.parametrize("correlation", [-(2**63), -(2**62) - 1, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("rows", [97, 1_000_000])
+def test_no_op_is_lost_whatever_its_correlation_id(
+    tmp_path: Path, correlation: int, rows: int
+) -> None:
+    path = shutil.copyfile(DATA / "h200/train.sqlite", tmp_path / "far.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        for table, every in (("KERNEL", 3), ("MEMCPY", 2), ("RUNTIME", 5)):
+            db.execute(
+                f"UPDATE CUPTI_ACTIVITY_KIND_{table} SET correlationId = ? WHERE rowid % ? = 1",
+                (correlation, every),
+            )
+    request = Request(details=False)
+    whole = build(readers.load(path), request, name="x")
+    found = in_parts_of(path, rows, request)
+    pd.testing.assert_frame_equal(
+        whole.rows, found.rows, check_dtype=False, check_categorical=False, check_exact=True
+    )
+    assert found.ledger == whole.ledger
 
 
 def test_what_parts_cannot_answer_is_refused() -> None:
