@@ -233,9 +233,11 @@ def _run_step(
     return record
 
 
-def _progress(folder: Path, step: Step, say: Say) -> Callable[[], None]:
+def _progress(folder: Path, step: Step, say: Say) -> Callable[[], None] | None:
     """Says once, when the torch pass has come to it, that saving a large trace takes a while."""
-    said = step.name != "torch"
+    if step.name != "torch":
+        return None
+    said = False
 
     def tick() -> None:
         nonlocal said

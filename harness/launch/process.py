@@ -20,6 +20,11 @@ from harness.launch.watchdog import Watchdog, stop_tree
 #: A daemon that the program left behind may hold the output pipe open for ever.
 LINGER_S = 1.0
 
+#: Between two calls of ``tick``; and between two looks at the child where the system has no
+#: descriptor of a process.
+TICK_S = 1.0
+LOOK_S = 0.25
+
 
 class Stopped(BaseException):
     """harness was told to stop by a signal. Not an Exception: nothing may swallow it."""
@@ -66,13 +71,14 @@ def run_logged(
     echo: IO[bytes] | None = None,
     stdin: int | None = None,
     watch: Watchdog | None = None,
-    tick: Callable[[], None] = lambda: None,
+    tick: Callable[[], None] | None = None,
 ) -> Outcome:
     """Run ``argv``; what it prints (both streams, in order) goes to ``log`` and to ``echo``.
 
     The child has a process group of its own, except when it reads a terminal: only the
     foreground group may. ``watch`` ends it should harness itself be killed; ``tick`` is called
-    every now and then while it runs.
+    every TICK_S or sooner while it runs. Otherwise this process sleeps: a measured program should
+    have nobody waking up beside it.
 
     Raises:
         Stopped: after the child and its descendants have been stopped.
@@ -120,22 +126,47 @@ def run_logged(
 
 
 def _pump(
-    child: subprocess.Popen[bytes], write: Callable[[bytes], None], tick: Callable[[], None]
+    child: subprocess.Popen[bytes],
+    write: Callable[[bytes], None],
+    tick: Callable[[], None] | None,
 ) -> bool:
     """Copy output until it ends, or until the child has been gone for LINGER_S."""
     assert child.stdout is not None
-    fd = child.stdout.fileno()
+    output = child.stdout.fileno()
     gone_at: float | None = None
-    with selectors.DefaultSelector() as selector:
-        selector.register(fd, selectors.EVENT_READ)
+    with selectors.DefaultSelector() as selector, _ends(child.pid) as end:
+        selector.register(output, selectors.EVENT_READ)
+        if end is not None:
+            selector.register(end, selectors.EVENT_READ)
+        pauses = [*([LOOK_S] if end is None else []), *([TICK_S] if tick is not None else [])]
         while True:
-            tick()
-            if selector.select(0.05):
-                data = os.read(fd, 1 << 16)
+            left = [] if gone_at is None else [max(0.0, gone_at + LINGER_S - time.monotonic())]
+            ready = {key.fd for key, _ in selector.select(min(pauses + left, default=None))}
+            if tick is not None:
+                tick()
+            if output in ready:
+                data = os.read(output, 1 << 16)
                 if not data:
                     return False
                 write(data)
-            if gone_at is None and child.poll() is not None:
+            if gone_at is None and (child.poll() is not None if end is None else end in ready):
                 gone_at = time.monotonic()
-            if gone_at is not None and time.monotonic() - gone_at > LINGER_S:
+                if end is not None:
+                    selector.unregister(end)
+            if gone_at is not None and time.monotonic() - gone_at >= LINGER_S:
                 return True
+
+
+@contextlib.contextmanager
+def _ends(pid: int) -> Iterator[int | None]:
+    """A descriptor that is readable once a child has ended; None where there is none of the kind
+    (not Linux, or before 5.3, or forbidden in a container)."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

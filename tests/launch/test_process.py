@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -59,6 +61,35 @@ def test_a_daemon_left_behind_is_not_waited_for(tmp_path: Path) -> None:
     assert time.monotonic() - started < 20
     assert outcome.lingering
     os.kill(int((tmp_path / "log").read_text()), signal.SIGKILL)
+
+
+def test_nobody_wakes_beside_a_program_that_is_measured(tmp_path: Path) -> None:
+    def sleeps() -> int:
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+    before = sleeps()
+    run_logged(["sleep", "2"], env=os.environ, log=tmp_path / "log")
+    # A look every 50 ms would be 40; starting it and its end are a handful.
+    assert sleeps() - before < 15
+
+
+def test_without_descriptors_of_processes_all_is_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(_pid: int) -> int:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(os, "pidfd_open", forbidden)
+    code = """
+        import subprocess
+        child = subprocess.Popen(["sleep", "60"], start_new_session=True)
+        print(child.pid)
+    """
+    outcome = run_logged(python(code), env=os.environ, log=tmp_path / "log")
+    assert (outcome.exit_code, outcome.lingering) == (0, True)
+    os.kill(int((tmp_path / "log").read_text()), signal.SIGKILL)
+    outcome = run_logged(python("exit(7)"), env=os.environ, log=tmp_path / "log")
+    assert (outcome.exit_code, outcome.lingering) == (7, False)
 
 
 def test_a_stop_reaches_the_whole_tree(tmp_path: Path) -> None:
