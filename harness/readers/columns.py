@@ -34,6 +34,10 @@ _MAGIC = b"SQLite format 3\x00"
 #: Rows of one piece of a table: small enough to share among threads, large enough to be worth it.
 _PIECE = 200_000
 _MOST_PIECES = 256
+_EXPORT_AGAIN = (
+    "The file is damaged or was edited: export the report again with nsys export --type sqlite "
+    "--force-overwrite true."
+)
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ class Database:
             if odd and kind == "i":
                 table = sql.partition(" FROM ")[2].split()[0]
                 raise UnreadableReport(
-                    f"{self.path}: unexpected value in {table} ({found[odd[0]][i]!r:.80})"
+                    f"{self.path}: unexpected value in {table} ({found[odd[0]][i]!r:.80})",
+                    hint=_EXPORT_AGAIN,
                 )
             for n in odd:
                 row = found[n]
@@ -343,7 +348,7 @@ def _read_rows(db: Database, stack: Stack) -> Columns:
                 chunks[-1].append(np.fromiter((encoder.code(text) for (text,) in texts), np.int32))
         except (TypeError, ValueError, OverflowError) as error:
             raise UnreadableReport(
-                f"{db.path}: unexpected value in {query.table} ({error})"
+                f"{db.path}: unexpected value in {query.table} ({error})", hint=_EXPORT_AGAIN
             ) from error
         counts.append(count)
     arrays = [np.concatenate(chunk) for chunk in chunks]

@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from nsys_files import Export, global_tid
+from nsys_files import DATA, Export, global_tid
 
+from harness.errors import UnreadableReport
 from harness.readers import nsys_sqlite
 from harness.trace import Trace
 
@@ -196,3 +199,29 @@ def test_tables_that_exist_and_are_empty(export: Export) -> None:
     trace = nsys_sqlite.read(export.done())
     assert (len(trace.ranges), len(trace.launches), len(trace.gpu_ops)) == (0, 0, 0)
     assert codes(trace) == ["no-nvtx", "no-gpu-ops"]
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("CUPTI_ACTIVITY_KIND_KERNEL", "correlationId", "text"),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "start", b"blob"),
+        ("TARGET_INFO_GPU", "id", "text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_what_to_do(
+    tmp_path: Path, table: str, column: str, value: object
+) -> None:
+    path = tmp_path / "report.sqlite"
+    shutil.copyfile(DATA / "h200" / "blocks.sqlite", path)
+    with sqlite3.connect(path) as db:
+        # A copy without declared types keeps any value as it is.
+        db.execute(f"CREATE TABLE copied AS SELECT * FROM {table}")
+        columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})"))
+        db.execute(f"DROP TABLE {table}")
+        db.execute(f"CREATE TABLE {table} ({columns})")
+        db.execute(f"INSERT INTO {table} SELECT * FROM copied")
+        db.execute(f"UPDATE {table} SET {column} = ?", (value,))
+    with pytest.raises(UnreadableReport, match=f"unexpected value in {table}") as caught:
+        nsys_sqlite.read(path)
+    assert "nsys export" in caught.value.hint
