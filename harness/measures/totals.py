@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.attribute.arrays import Ints
+from harness.attribute.arrays import Ints, blocks
 from harness.attribute.engine import Attribution
 from harness.measures.rows import Ops, Rows, members, start_end_members
 from harness.trace import KINDS
@@ -76,23 +76,21 @@ class _Sums:
     @classmethod
     def of(cls, found: Attribution, ops: Ops) -> _Sums:
         size, kinds = len(found.contexts.own), len(KINDS)
-        context = found.contexts.of_op
-        kind, start, end, duration = ops.kind, ops.start, ops.end, found.duration
-        inside = context >= 0
-        if found.keep_op is not None:
-            inside &= ops.keep
-        if not inside.all():
-            context, kind, start, end, duration = (
-                values[inside] for values in (context, kind, start, end, duration)
-            )
-        slot = context * kinds
-        slot += kind
-        number = np.bincount(slot, minlength=size * kinds)
-        ns = np.zeros(size * kinds, np.int64)
-        np.add.at(ns, slot, duration)
+        number, ns = np.zeros(size * kinds, np.int64), np.zeros(size * kinds, np.int64)
         first, last = np.full(size, _LATE), np.full(size, _EARLY)
-        np.minimum.at(first, context, start)
-        np.maximum.at(last, context, end)
+        for block in blocks(len(ops.kind)):
+            context, kind = found.contexts.of_op[block], ops.kind[block]
+            inside = context >= 0
+            if found.keep_op is not None:
+                inside &= ops.keep[block]
+            at = slice(None) if inside.all() else np.flatnonzero(inside)
+            context = context[at]
+            slot = context * kinds
+            slot += kind[at]
+            np.add.at(number, slot, 1)
+            np.add.at(ns, slot, found.duration[block][at])
+            np.minimum.at(first, context, ops.start[block][at])
+            np.maximum.at(last, context, ops.end[block][at])
         return cls(number.reshape(size, kinds), ns.reshape(size, kinds), first, last)
 
 

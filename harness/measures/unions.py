@@ -27,6 +27,8 @@ from harness.measures.rows import Ops, Rows, members, start_end_members
 Codes = npt.NDArray[Any]
 #: Pairs of (row, op) held at once.
 _BATCH = 300_000
+#: A row of more ops is merged without being sorted, if it has this part of all ops or more.
+_LARGE, _PART = 1 << 16, 64
 
 
 def busy(found: Attribution, rows: Rows) -> Ints:
@@ -52,11 +54,7 @@ def busy(found: Attribution, rows: Rows) -> Ints:
     np.add.at(out, row, simple[owner])
     merge = Merger(out, group, start, end)
     crowded = np.flatnonzero(inside & ~alone).astype(np.int32)
-    context = context[crowded].astype(np.int32)
-    by_context = grouped(context, len(simple))
-    context, crowded = context[by_context], crowded[by_context]
-    del by_context
-    merge.contexts(owner, row, context, crowded)
+    merge.contexts(owner, row, context[crowded].astype(np.int32), crowded)
 
     op, claimed = start_end_members(found, rows)
     at = op if order is None else _places(order)[op]
@@ -106,6 +104,13 @@ def _alone(group: Ints | None, start: Ints, end: Ints) -> Mask:
     return ~crowded
 
 
+def _flags(number: int, which: Ints) -> Mask:
+    """True for those of 0..number-1."""
+    out = np.zeros(number, dtype=bool)
+    out[which] = True
+    return out
+
+
 class Merger:
     """Adds to each row the length of the union of its ops; ops are named by sorted position."""
 
@@ -117,13 +122,31 @@ class Merger:
         self.bits = max(1, len(start)).bit_length()
 
     def contexts(self, owner: Ints, row: Ints, context: Codes, position: Codes) -> None:
-        """Rows of contexts (``owner``, ``row``) over the ops of those contexts (sorted)."""
+        """Rows of contexts (``owner``, ``row``; in order of owner) over the ops at ``position``
+        (ascending), each of a ``context``."""
         by_row = np.argsort(row, kind="stable")
         owner, row = owner[by_row], row[by_row]
+        number = 1 + max(int(owner.max(initial=-1)), int(context.max(initial=-1)))
+        ops = np.zeros(number, np.int64)
+        np.add.at(ops, context, 1)
+        bounds = np.append(np.flatnonzero(is_new(row)), len(row))
+        sizes = np.add.reduceat(ops[owner], bounds[:-1]) if len(row) else bounds[:-1]
+        large = sizes > max(_LARGE, len(position) // _PART)
+        several = [slice(bounds[at], bounds[at + 1]) for at in np.flatnonzero(large)]
+        rows = [(int(row[one.start]), owner[one]) for one in several]
+        self._large(rows, number, context, position)
+
+        small = np.repeat(~large, np.diff(bounds))
+        owner, row, sizes = owner[small], row[small], sizes[~large]
+        if len(rows):
+            left = _flags(number, owner)[context]
+            context, position = context[left], position[left]
+        by_context = grouped(context, number)
+        context, position = context[by_context], position[by_context]
+        del by_context
         first = np.searchsorted(context, owner, side="left")
         last = np.searchsorted(context, owner, side="right")
         bounds = np.append(np.flatnonzero(is_new(row)), len(row))
-        sizes = np.add.reduceat(last - first, bounds[:-1]) if len(row) else np.empty(0, np.int64)
 
         def work(batch: tuple[int, int]) -> None:
             pick = slice(bounds[batch[0]], bounds[batch[1]])
@@ -131,6 +154,45 @@ class Merger:
             self.pairs(row[pick][which], position[at])
 
         in_turns(work, batches(sizes, min(_BATCH, 2**62 // self.span)))
+
+    def _large(
+        self, rows: list[tuple[int, Ints]], number: int, context: Codes, position: Codes
+    ) -> None:
+        """Rows of many ops, given with their contexts. Ranges around one another often have the
+        same ones, and then the same union."""
+        alike = {owner.tobytes(): owner for _, owner in rows}
+
+        def work(owner: Ints) -> int:
+            return self._union(_flags(number, owner), context, position)
+
+        length = dict(zip(alike, in_turns(work, alike.values()), strict=True))
+        for row, owner in rows:
+            self.out[row] += length[owner.tobytes()]
+
+    def _union(self, wanted: Mask, context: Codes, position: Codes) -> int:
+        """Length of the union of the ops of the ``wanted`` contexts: they are in order already."""
+        total, before, group = 0, self.low, -1
+        for block in blocks(len(context)):
+            at = position[block][wanted[context[block]]]
+            if not len(at):
+                continue
+            start, end, shift = self.start[at], self.end[at], 0
+            if self.group is not None:
+                groups = self.group[at]
+                # As in ``pairs``, but that the first group's stretch is where it was.
+                shifts = (np.cumsum(is_new(groups)) - 1) * self.span
+                start += shifts
+                end += shifts
+                before = before if groups[0] == group else self.low
+                group, shift = int(groups[-1]), int(shifts[-1])
+            np.maximum(start, before, out=start)
+            np.maximum(end, before, out=end)
+            reach = np.maximum.accumulate(end, out=end)
+            np.maximum(start[1:], reach[:-1], out=start[1:])
+            before = int(reach[-1]) - shift
+            reach -= start
+            total += int(reach.sum())
+        return total
 
     def pairs(self, row: Ints, position: Codes) -> None:
         """All ops of each row present must be in one call."""

@@ -96,6 +96,31 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 @st.composite
+def crowds(draw: st.DrawFn) -> Program:
+    """Many ops at the same time, each launched inside ranges: what busy time has to merge."""
+    threads = [Thread(0, 0, False), Thread(0, 1, True)]
+    threads += [Thread(1, 0, False)] * draw(st.booleans())
+    ranges: list[Range] = []
+    for thread in range(len(threads)):
+        ranges += draw(nested(thread))
+        ranges += [Range(0, thread, 0, 2 * CLOCK, "all", "", "push_pop", False)] * draw(
+            st.booleans()
+        )
+        if draw(st.sampled_from([False, False, True])):
+            ranges.append(draw(arbitrary(thread, "start_end")))
+    launches: list[Launch] = []
+    ops: list[Op] = []
+    for row in range(draw(st.integers(4, 16))):
+        thread, at = draw(st.integers(0, len(threads) - 1)), draw(st.integers(0, CLOCK))
+        launches.append(Launch(row, thread, at, at + draw(st.integers(0, 1)), row))
+        begun, took = draw(st.integers(0, CLOCK)), draw(st.sampled_from([0, 1, 2, 3, 9, 30]))
+        kind = draw(st.sampled_from(["kernel", "kernel", "memcpy"]))
+        device, name = draw(st.sampled_from([0, 0, 1])), draw(st.sampled_from(["k1", "k2"]))
+        ops.append(Op(row, kind, begun, begun + took, threads[thread].process, row, device, name))
+    return Program(threads, [replace(r, row=row) for row, r in enumerate(ranges)], launches, ops)
+
+
+@st.composite
 def loops(draw: st.DrawFn) -> Program:
     """A few threads that do the same again and again: slow at first or now and then, with an inner
     range, a last step that may be open, and backward on an autograd thread."""

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from programs import as_trace, programs
+from programs import as_trace, crowds, programs
 from reference import Program, Range, Reference
 
 from harness import summarise
-from harness.attribute import RULES, attribute
+from harness.attribute import RULES, arrays, attribute
+from harness.measures import unions
 
 EXAMPLES = int(os.environ.get("HARNESS_EXAMPLES", "150"))
 MEASURES = {
@@ -46,6 +47,20 @@ def test_engine_equals_reference(policy: str, program: Program) -> None:
     check_names(found, wanted)
     check_kernels(found, wanted)
     check_instances(found, wanted)
+
+
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@many
+@given(program=crowds(), large=st.booleans())
+def test_crowds_equal_reference(policy: str, program: Program, large: bool) -> None:
+    """Ops that overlap; ``large``: as in a report of millions of ops, merged without a sort, some
+    at a time."""
+    with pytest.MonkeyPatch.context() as change:
+        if large:
+            change.setattr(arrays, "_BLOCK", 2)
+            change.setattr(unions, "_LARGE", 0)
+            change.setattr(unions, "_PART", 1 << 60)
+        check_ranges(attribute(as_trace(program), policy), Reference(program, policy))
 
 
 @st.composite
