@@ -56,6 +56,22 @@ def is_export(db: Database) -> bool:
     return any(mark in db.tables for mark in _MARKS)
 
 
+def lacking(db: Database) -> dict[str, list[str]]:
+    """Table -> columns without which none of its rows can be read; only tables that have rows."""
+    needed = {
+        NVTX: ("start", "end", "eventType", "globalTid"),
+        RUNTIME: ("start", "end", "globalTid", "correlationId", "nameId"),
+        **dict.fromkeys(OP_TABLES.values(), ("start", "end")),
+    }
+    return {
+        table: missing
+        for table, columns in needed.items()
+        if table in db.tables
+        and (missing := [column for column in columns if not db.has(table, column)])
+        and db.rows(f"SELECT 1 FROM {table} LIMIT 1", "i")
+    }
+
+
 def ranges_query(db: Database) -> Query | None:
     """start, end (OPEN where NULL), type, tid, text_id, domain and the text of every range."""
     if not db.has(NVTX, "start", "end", "eventType", "globalTid"):

@@ -4,6 +4,7 @@
 The codes are stable:
 
 ==================== ==============================================================
+missing-columns      a table has rows that cannot be read: times or ids are missing
 no-nvtx              nothing of NVTX was recorded: not traced, or not used by the program
 no-ranges            NVTX was traced (domains, marks), and not one range
 no-gpu-ops           no kernel, copy, set or graph launch was recorded
@@ -45,6 +46,7 @@ _SECOND_SUBSCRIBER = re.compile(r"MULTIPLE_SUBSCRIBERS|already (been )?subscribe
 def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_, ...]:
     """All warnings about one export, the gravest first."""
     return (
+        *_missing_columns(db),
         *_nothing_recorded(db, tally),
         *_too_few_kernels(source, tally),
         *_graphs(tally),
@@ -54,6 +56,16 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
         *_mended(tally.bad_times),
         *_diagnostics(db),
     )
+
+
+def _missing_columns(db: Database) -> Iterator[Warning_]:
+    for table, columns in nsys_schema.lacking(db).items():
+        yield Warning_(
+            "missing-columns",
+            f"{table} has no {agree(len(columns), 'column', 'columns')} {', '.join(columns)}: "
+            "its rows are left out of every figure",
+            "Export the report again with nsys export --type sqlite --force-overwrite true.",
+        )
 
 
 def _nothing_recorded(db: Database, tally: Tally) -> Iterator[Warning_]:

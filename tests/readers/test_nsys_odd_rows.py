@@ -225,3 +225,24 @@ def test_a_value_of_another_type_is_refused_with_what_to_do(
     with pytest.raises(UnreadableReport, match=f"unexpected value in {table}") as caught:
         nsys_sqlite.read(path)
     assert "nsys export" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("CUPTI_ACTIVITY_KIND_KERNEL", "start"),
+        ("CUPTI_ACTIVITY_KIND_MEMSET", "end"),
+        ("CUPTI_ACTIVITY_KIND_RUNTIME", "nameId"),
+        ("NVTX_EVENTS", "globalTid"),
+    ],
+)
+def test_rows_that_lack_a_needed_column_are_not_left_out_in_silence(
+    tmp_path: Path, table: str, column: str
+) -> None:
+    path = tmp_path / "report.sqlite"
+    shutil.copyfile(DATA / "h200" / "train.sqlite", path)
+    assert "missing-columns" not in codes(nsys_sqlite.read(path))
+    with sqlite3.connect(path) as db:
+        db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+    found = [w for w in nsys_sqlite.read(path).warnings if w.code == "missing-columns"]
+    assert [w.message.split(":")[0] for w in found] == [f"{table} has no column {column}"]
