@@ -125,7 +125,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         force=options["force"],
     )
     question = options["newest"] or limit is not None
-    plans = make_plans(paths, options["baseline"], options["newest"], question)
+    plans = make_plans(paths, options["baseline"], options["newest"], question, limit is not None)
     for note in plans.notes:
         say(note.message, note.hint)
     groups = _compare_groups(plans, asked, options["source"], question)

@@ -43,9 +43,14 @@ class Plans:
 
 
 def make_plans(
-    paths: tuple[str, ...], baseline: str | None, newest: bool, question: bool = False
+    paths: tuple[str, ...],
+    baseline: str | None,
+    newest: bool,
+    question: bool = False,
+    gate: bool = False,
 ) -> Plans:
-    """What to compare with what. A ``question`` is about the newest run (--newest, --fail-on).
+    """What to compare with what. A ``question`` is about the newest run (--newest, --fail-on); a
+    ``gate`` (--fail-on) about no other.
 
     Raises:
         UsageProblem: not one or two paths.
@@ -69,7 +74,7 @@ def make_plans(
             f"compare takes a base and a new run, or one folder of runs; got {len(paths)} paths",
             hint="harness compare BASE NEW, or harness compare reports --baseline NAME",
         )
-    return _plan_of_one(Path(paths[0]), baseline, newest, question)
+    return _plan_of_one(Path(paths[0]), baseline, newest, question, gate)
 
 
 def _closest(path: str) -> str:
@@ -81,8 +86,11 @@ def _closest(path: str) -> str:
     return f"Did you mean {parent / near[0]}?" if near else ""
 
 
-def _plan_of_one(path: Path, baseline: str | None, newest: bool, question: bool) -> Plans:
+def _plan_of_one(
+    path: Path, baseline: str | None, newest: bool, question: bool, gate: bool
+) -> Plans:
     from harness.comparison import inputs
+    from harness.comparison.newest import check_newest
 
     if path.is_file() or inputs.is_run(path):
         if baseline is None:
@@ -100,6 +108,8 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool, question: bool)
         _need_two(path, runs, notes)
         if question and not _has_order(runs):
             raise _no_newest(path)
+        if question:
+            check_newest(path, runs, inputs.left_out(path, runs), None, gate)
         return _like_with_like(path, runs, notes, newest, question)
     found = inputs.find_baseline(path, baseline)
     base_run = next(
@@ -112,6 +122,8 @@ def _plan_of_one(path: Path, baseline: str | None, newest: bool, question: bool)
         raise _no_newest(path)
     if question and _has_order(runs) and runs[-1].path.resolve() == found.resolve():
         raise _judges_itself(path, base_run)
+    if question:
+        check_newest(path, runs, inputs.left_out(path, runs), found, gate)
     news = tuple(reversed(rest))
     return Plans((Plan(base_run, news[:1] if newest else news, notes, str(path), named=True),))
 

@@ -36,12 +36,14 @@ SOURCES = ("auto", "nsys", "torch")
 @dataclass(frozen=True)
 class Named:
     """A path as it will be shown: a run folder, a recording, or a folder of recordings. Of a run in
-    a folder of runs, what it is of and the options of its program."""
+    a folder of runs, what it is of, the options of its program, and when it was made (UTC; "": not
+    on record)."""
 
     name: str
     path: Path
     kind: Kind = UNKNOWN
     options: tuple[str, ...] = ()
+    created: str = ""
 
 
 def side(given: Given, options: Options, *, source: str = "auto", name: str = "") -> Side:
@@ -230,9 +232,25 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
             said = error.message.removeprefix(f"{child}: ").replace(f"{child}{os.sep}", "")
             notes.append(Warning_("left-out", f"{child.name} is left out: {said}", error.hint))
             continue
-        named = Named(child.name, child, kind_of(run), options_of(run.argv))
-        found.append((run.created, child.name, named))
+        named = Named(child.name, child, kind_of(run), options_of(run.argv), run.when)
+        found.append((run.when, child.name, named))
     return [named for _, _, named in sorted(found, key=lambda item: item[:2])], tuple(notes)
+
+
+def left_out(folder: Path, runs: Sequence[Named]) -> list[Named]:
+    """The runs of a folder that are not among ``runs``, and when each was made."""
+    from harness.launch.rundir import load_run
+
+    kept = {run.path for run in runs}
+    found = []
+    for child in sorted(folder.iterdir()):
+        if child in kept or not child.is_dir() or not is_run(child):
+            continue
+        try:
+            found.append(Named(child.name, child, created=load_run(child).when))
+        except UnreadableReport:
+            found.append(Named(child.name, child))
+    return found
 
 
 def only_baseline(folder: Path) -> str | None:

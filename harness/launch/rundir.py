@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,17 @@ class Run:
     def captures(self, name: str = "nsys") -> list[PassRecord]:
         """The passes of one kind, in capture order."""
         return sorted((p for p in self.passes if p.name == name), key=lambda p: p.capture)
+
+    @property
+    def when(self) -> str:
+        """``created`` in UTC, so that it sorts by time whatever zones runs were made in; "" where
+        it is none."""
+        try:
+            made = datetime.fromisoformat(self.created)
+            made = made if made.tzinfo else made.replace(tzinfo=UTC)
+            return made.astimezone(UTC).isoformat(timespec="microseconds")
+        except (ValueError, OverflowError):
+            return ""
 
     def duration_s(self, name: str) -> float | None:
         """Median wall time of one kind of pass, or None when it did not run."""
@@ -269,7 +281,7 @@ def list_runs(reports: Path) -> list[Run]:
             if (entry / "run.json").is_file():
                 with contextlib.suppress(UnreadableReport):
                     found.append(load_run(entry))
-    return sorted(found, key=lambda run: (run.created, run.name))
+    return sorted(found, key=lambda run: (run.when, run.name))
 
 
 # Baselines: names for runs, in one small file beside them.
@@ -305,10 +317,30 @@ def read_baselines(reports: str | Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        raise UnreadableReport(f"{file}: cannot be read: {error}") from error
+        raise UnreadableReport(f"{file}: cannot be read: {error}", hint=_MEND_BASELINES) from error
     if not isinstance(stored, dict):
-        raise UnreadableReport(f"{file}: not a list of baselines")
-    return {str(key): str(value) for key, value in stored.items()}
+        raise UnreadableReport(f"{file}: not an object of names and runs", hint=_MEND_BASELINES)
+    for name, run in stored.items():
+        _check_stored(file, name, run)
+    return stored
+
+
+_MEND_BASELINES = 'Mend it by hand ({"main": "RUN"}), or take it away and save baselines again.'
+
+
+def _check_stored(file: Path, name: str, run: Any) -> None:
+    """Raise UnreadableReport for what ``write_baselines`` does not write: no word as a name, or no
+    folder's name as a run. A path could lead anywhere."""
+    try:
+        check_baseline_name(name)
+    except UsageProblem as error:
+        raise UnreadableReport(f"{file}: {error.message}", hint=_MEND_BASELINES) from None
+    if not isinstance(run, str) or run in ("", ".", "..") or re.search(r"[/\x00]", run):
+        shown = repr(run)
+        shown = shown if len(shown) <= _LONGEST_NAME else shown[:20] + "…"
+        raise UnreadableReport(
+            f"{file}: baseline {name!r}: {shown} is not the name of a run", hint=_MEND_BASELINES
+        )
 
 
 def write_baselines(reports: str | Path, baselines: dict[str, str]) -> None:

@@ -99,3 +99,47 @@ def test_a_run_that_is_gone(folder: Path) -> None:
     done = harness(folder, "baseline", "save", "main")
     assert (done.returncode, done.stdout) == (3, "")
     assert "reports: no complete run here" in one_line(done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("stored", "said"),
+    [
+        ('{"main": 5}', "baseline 'main': 5 is not the name of a run"),
+        ('{"main": null}', "baseline 'main': None is not the name of a run"),
+        ('{"main": ["one"]}', "baseline 'main': ['one'] is not the name of a run"),
+        ('{"main": ""}', "baseline 'main': '' is not the name of a run"),
+        ('{"main": ".."}', "baseline 'main': '..' is not the name of a run"),
+        ('{"main": "../reports/one"}', "'../reports/one' is not the name of a run"),
+        ('{"main": "/etc"}', "'/etc' is not the name of a run"),
+        ('{"main": "a\\u0000b"}', "is not the name of a run"),
+        ('{"a/b": "one"}', "'a/b': a baseline's name has letters, digits"),
+        ('{"\\u001b[31m": "one"}', "a baseline's name has letters, digits"),
+        ("[]", "not an object of names and runs"),
+        ("null", "not an object of names and runs"),
+        ("5", "not an object of names and runs"),
+        ("", "cannot be read: "),
+        ("{", "cannot be read: "),
+        ("[" * 100_000, "cannot be read: "),
+    ],
+)
+def test_baselines_that_harness_did_not_write(folder: Path, stored: str, said: str) -> None:
+    """Whatever asks for them: also what would otherwise take the oldest run in their place."""
+    run = folder / "reports" / "two"
+    shutil.copytree(folder / "reports" / "one", run)
+    file = folder / "reports" / "baselines.json"
+    file.write_text(stored)
+    for command in (
+        ("baseline", "list"),
+        ("baseline", "show", "main"),
+        ("baseline", "save", "other", "one"),
+        ("compare", "reports"),
+        ("compare", "reports", "--baseline", "main"),
+        ("compare", "reports", "--fail-on", "slower"),
+    ):
+        done = harness(folder, *command)
+        assert (done.returncode, done.stdout) == (3, ""), command
+        assert "baselines.json: " in one_line(done.stderr)
+        assert said in done.stderr
+        assert "Mend it by hand" in done.stderr
+        assert "\x1b" not in done.stderr
+        assert file.read_text() == stored

@@ -55,7 +55,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_folder(reports / "tf32", faster, created="2026-01-02T10:00:00+00:00")
     slower = captures(root / "slower", AA[1:], "chain", 1.05)
     run_folder(reports / "slower-chain", slower, created="2026-01-03T10:00:00+00:00")
-    with RunFolder(reports / "broken", Run("broken", ["x"], "2026-01-04T10:00:00+00:00")) as folder:
+    with RunFolder(reports / "broken", Run("broken", ["x"], "2025-12-31T10:00:00+00:00")) as folder:
         shutil.copyfile(AA[0], folder.path / "report.sqlite")
     return reports
 

@@ -167,3 +167,60 @@ def test_copies_of_one_capture_are_not_three(tmp_path: Path) -> None:
     code, said = gate(tmp_path, "base", "new")
     assert code == 3
     assert "new: 1 of 3 captures" in said
+
+
+@pytest.fixture
+def reports(tmp_path: Path) -> Path:
+    """Three runs; the chain of the newest is a fifth slower."""
+    slow = captures(tmp_path / "slow", AA12[6:9], "chain", 1.2)
+    for day, files in enumerate((AA12[:3], AA12[3:6], slow), start=1):
+        run(tmp_path / "reports" / f"run-{day}", files, day, 3)
+    return tmp_path / "reports"
+
+
+def rewritten(reports: Path, name: str, **changed: object) -> None:
+    file = reports / name / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}))
+
+
+@pytest.mark.parametrize("more", [(), ("--newest",), ("--baseline", "run-1")])
+@pytest.mark.parametrize(
+    "how", ["incomplete", "damaged", "recording gone", "no date", "not a date"]
+)
+def test_an_older_run_does_not_pass_in_place_of_the_newest(
+    reports: Path, how: str, more: tuple[str, ...]
+) -> None:
+    assert gate(reports.parent, "reports", *more)[0] == 1
+    if how == "incomplete":
+        rewritten(reports, "run-3", complete=False)
+    elif how == "damaged":
+        (reports / "run-3" / "run.json").write_text('{"schema": "harness.run/1", "na')
+    elif how == "recording gone":
+        for file in (reports / "run-3").glob("*.sqlite"):
+            file.unlink()
+    else:
+        rewritten(reports, "run-3", created="" if how == "no date" else "yesterday")
+    code, said = gate(reports.parent, "reports", *more)
+    assert code == 3, said
+    assert "run-3" in said
+    assert "passed" not in said
+
+
+def test_an_older_run_that_was_cut_short_does_not_stop_the_gate(reports: Path) -> None:
+    rewritten(reports, "run-2", complete=False)
+    assert gate(reports.parent, "reports")[0] == 1
+
+
+def test_runs_of_several_time_zones_have_one_order(reports: Path) -> None:
+    # Eleven in the morning of the second day, UTC: after run-2, which sorts behind it as a word.
+    rewritten(reports, "run-3", created="2026-01-01T23:00:00-12:00")
+    assert gate(reports.parent, "reports")[0] == 1
+
+
+def test_of_two_runs_made_at_once_neither_is_the_newest(reports: Path) -> None:
+    rewritten(reports, "run-2", created="2026-01-03T10:00:00Z")
+    code, said = gate(reports.parent, "reports")
+    assert code == 3
+    assert "run-2, run-3 were made in one second" in said
+    done = harness(reports.parent, "compare", "reports", "--newest")
+    assert done.returncode == 0, done.stderr

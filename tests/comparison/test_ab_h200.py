@@ -24,7 +24,8 @@ PLANTED = "fused-block / chain"
 
 def evaluated(campaign: str, file: Path) -> Any:
     script = ROOT / "benchmarks" / "evaluate_ab.py"
-    command = [sys.executable, str(script), str(DATA / campaign), "--json", str(file)]
+    command = [sys.executable, str(script), str(DATA / campaign), "--most", "2000"]
+    command += ["--json", str(file)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
     return json.loads(file.read_text())
 
@@ -57,3 +58,23 @@ def test_a_planted_change_is_found_where_it_is(counts: Any, side: str) -> None:
     assert found.pop(PLANTED) == {"slower": 200}
     assert len(found) == 5
     assert all(verdict == {"same": 200} for verdict in found.values())
+
+
+def test_captures_of_one_program_in_a_folder_of_their_own() -> None:
+    """Four captures hold no two disjoint threes: each of the four choices with each of the others,
+    three ranges each."""
+    script = ROOT / "benchmarks" / "evaluate_ab.py"
+    folders = [str(DATA / "aa"), str(DATA / "aa12" / "A")]
+    command = [sys.executable, str(script), *folders, "--most", "50"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    assert "12 comparisons, 0.00 % wrong verdicts (0 of 36)" in done.stdout
+    assert "50 comparisons, 0.00 % wrong verdicts (0 of 300)" in done.stdout
+
+
+def test_a_folder_with_too_few_captures_is_one_line(tmp_path: Path) -> None:
+    script = ROOT / "benchmarks" / "evaluate_ab.py"
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        command = [sys.executable, str(script), str(folder)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert len(done.stderr.splitlines()) == 1
