@@ -20,7 +20,7 @@ _PLACE = {
     " threads).",
 }
 _COUNTS = {
-    "instances": "How often the range was opened and closed.",
+    "instances": "How often the range was opened; instances never closed count too.",
     "open": "Instances never closed: they end with the capture and are left out of"
     " per-instance statistics.",
     "cpu_ns": "CPU time from opening to closing, summed over instances.",
@@ -58,7 +58,7 @@ VIEWS: dict[str, dict[str, str]] = {
     | _THREAD
     | {
         "kernel": "The kernel's name; `--names short|demangled|mangled` chooses which.",
-        "instances": "How often the range was opened and closed.",
+        "instances": "How often the range was opened; instances never closed count too.",
         "kernels": "How often this kernel ran for the range (a range claims the kernels of"
         " everything nested in it, as `nvtx_kern_sum` does).",
         "total_ns": "Device time of those kernels.",
