@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
 from harness.comparison.explain import CHANGED, beside_gpu_time, blame_nested, explain, summarise
-from harness.comparison.result import SAME_RECORDING, UNKNOWN_GPU, Comparison, Fact, Row
+from harness.comparison.kernel_names import short
+from harness.comparison.result import (
+    MORE_EXECUTIONS,
+    SAME_RECORDING,
+    UNKNOWN_GPU,
+    Comparison,
+    Fact,
+    Row,
+)
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
 from harness.comparison.verdict import Verdict, decide, percent
@@ -222,6 +230,7 @@ def _warnings(
     options: Options,
 ) -> tuple[Warning_, ...]:
     found: list[Warning_] = [*base.notes, *new.notes, *_on_both_sides(base, new)]
+    found += _more_executions(rows)
     single = [row for row in rows if row.unit == "instance"]
     if single:
         found.append(_single_captures(base, new, len(single)))
@@ -276,6 +285,28 @@ def _on_both_sides(base: Side, new: Side) -> list[Warning_]:
             SAME_RECORDING,
             f"{what} on both sides: a comparison with itself finds no change",
             "Check that the paths are those of two runs.",
+        )
+    ]
+
+
+#: Executions a capture further apart than this are more work.
+_MORE_OFTEN = 1.05
+
+
+def _more_executions(rows: Sequence[Row]) -> list[Warning_]:
+    """Kernels are compared one execution at a time: twice as many of them cost twice the time."""
+    more = [r for r in rows if r.kernel and 0 < r.base_instances * _MORE_OFTEN < r.new_instances]
+    if not more:
+        return []
+    first = more[0]
+    rest = f" and {len(more) - 1} more" if len(more) > 1 else ""
+    return [
+        Warning_(
+            MORE_EXECUTIONS,
+            f"{short(first.kernel)} in {first.name}{rest} ran more often: {first.new_instances:.4g}"
+            f" executions instead of {first.base_instances:.4g}; times of one execution do not"
+            " show that",
+            "Without --by kernels, all that a range launched is compared.",
         )
     ]
 

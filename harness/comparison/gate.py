@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.comparison.result import SAME_RECORDING, UNKNOWN_GPU, Comparison, Row
+from harness.comparison.result import MORE_EXECUTIONS, SAME_RECORDING, UNKNOWN_GPU, Comparison, Row
 from harness.comparison.sides import CAPTURES_AS_UNIT
 from harness.comparison.verdict import ALPHA
 from harness.errors import ExitCode, UsageProblem
@@ -54,7 +54,7 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     regressed = tuple(r for r in comparison.items if _regressed(r, least, fine))
     if regressed:
         return Outcome(ExitCode.FAILED, f"regressed: {_names(regressed)}", regressed)
-    doubt = _itself(comparison) or _too_few(comparison)
+    doubt = _doubtful(comparison) or _too_few(comparison)
     if doubt:
         return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {doubt}")
     unknown = tuple(row for row in comparison.items if _untold(row, limit, fine, compared))
@@ -68,8 +68,12 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     return Outcome(ExitCode.OK, "passed: no range regressed" + (f" ({rest})" if rest else ""))
 
 
-def _itself(comparison: Comparison) -> str:
-    found = [w.message for w in comparison.warnings if w.code == SAME_RECORDING]
+#: Warnings of what no verdict can see.
+_DOUBTS = (SAME_RECORDING, MORE_EXECUTIONS)
+
+
+def _doubtful(comparison: Comparison) -> str:
+    found = [w.message for w in comparison.warnings if w.code in _DOUBTS]
     return found[0] if found else ""
 
 

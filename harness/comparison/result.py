@@ -18,6 +18,8 @@ SCHEMA = "harness.compare/1"
 SAME_RECORDING = "same-recording"
 #: Code of the warning that the two sides may be of two GPUs.
 UNKNOWN_GPU = "unknown-gpu"
+#: Code of the warning that kernels ran more often, which no time of one execution shows.
+MORE_EXECUTIONS = "more-executions"
 
 
 @dataclass(frozen=True)

@@ -224,3 +224,24 @@ def test_of_two_runs_made_at_once_neither_is_the_newest(reports: Path) -> None:
     assert "run-2, run-3 were made in one second" in said
     done = harness(reports.parent, "compare", "reports", "--newest")
     assert done.returncode == 0, done.stderr
+
+
+def test_kernels_that_ran_more_often_do_not_pass_one_by_one(tmp_path: Path) -> None:
+    """Of the base's GELU, two in three executions were never launched: as fast each, but fewer."""
+    gelu = "demangledName IN (SELECT id FROM StringIds WHERE value LIKE '%GeluCUDAKernelImpl%')"
+    some = f"{gelu} AND correlationId % 3 > 0"
+    kernels = f"FROM CUPTI_ACTIVITY_KIND_KERNEL WHERE {some}"
+    calls = (
+        "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+        f" WHERE correlationId IN (SELECT correlationId {kernels})"
+    )
+    fewer = []
+    for file in BASE[:3]:
+        uncalled = changed(file, tmp_path / "uncalled" / file.name, calls)
+        fewer.append(changed(uncalled, tmp_path / "fewer" / file.name, f"DELETE {kernels}"))
+    run(tmp_path / "base", fewer, 1, 3)
+    run(tmp_path / "new", NEW[:3], 2, 3)
+    code, said = gate(tmp_path, "base", "new", "--by", "kernels")
+    assert code == 3, said
+    assert "ran more often" in said
+    assert gate(tmp_path, "new", "base", "--by", "kernels")[0] == 0
