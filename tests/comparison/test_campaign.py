@@ -74,6 +74,6 @@ def test_evaluation_prints_a_count_for_each_range(tmp_path: Path) -> None:
     script = Path(__file__).parents[2] / "benchmarks" / "evaluate_ab.py"
     argv = [sys.executable, str(script), str(tmp_path), "-k", "2", "--most", "3"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert "A against A: 3 comparisons, 0.00 % of ranges faster or slower" in done.stdout
+    assert "A against A: 3 comparisons, 0.00 % wrong verdicts (0 of 9)" in done.stdout
     # The chain; its parent moves by 1 %, which instances alone do not show.
     assert "A against B5: 3 comparisons, 33.33 %" in done.stdout
