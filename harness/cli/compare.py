@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="With one path: the saved baseline, or the run, that all runs are compared with (default:"
     " of the runs of one program, shape and GPU the saved baseline, else the oldest).",
 )
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="With a folder of runs: range by range for every comparison, not for the newest alone.",
+)
 @click.option("--newest", is_flag=True, help="With a folder of runs: only the newest one.")
 @click.option(
     "--threshold",
@@ -124,6 +130,8 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         by=options["by"],
         force=options["force"],
     )
+    if options["every"] and len(paths) == 2 and options["baseline"] is None:
+        raise UsageProblem("--all belongs to a folder of runs")
     question = options["newest"] or limit is not None
     plans = make_plans(paths, options["baseline"], options["newest"], question, limit is not None)
     for note in plans.notes:
@@ -133,7 +141,7 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
     format_ = choose_format(options["format_"], options["output"])
     if plans.alone and format_ == "csv":
         say(f"alone: {', '.join(plans.alone)}")
-    shown = Shown(plans, groups, outcome, options["top"], question)
+    shown = Shown(plans, groups, outcome, options["top"], question, options["every"])
     write([_render(shown, format_, options["output"])], options["output"])
     if summary_file is not None:
         try:
@@ -227,6 +235,7 @@ class Shown:
     outcome: Outcome | None
     top: int | None
     question: bool
+    every: bool = False
 
     @property
     def comparisons(self) -> list[Comparison]:
@@ -263,7 +272,9 @@ def _pages(shown: Shown) -> list[Page]:
             compare_page.page(comparison, top=rows, outcome=None if number else shown.outcome)
             for number, comparison in enumerate(several)
         ]
-    return compare_folder.pages(shown.plans.folder, shown.groups, shown.plans.alone, shown.top)
+    return compare_folder.pages(
+        shown.plans.folder, shown.groups, shown.plans.alone, shown.top, shown.every
+    )
 
 
 def _summary_file() -> Path:

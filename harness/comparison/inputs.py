@@ -203,6 +203,19 @@ def _refuse_empty(whole: Trace, found: Attribution, options: Options) -> None:
         raise UnreadableReport(f"{whole.source.path}: {emptied.message}", hint=emptied.hint)
 
 
+def _once(entries: list[Path]) -> list[Path]:
+    """Each run or recording once: a link, such as ``latest``, to another entry is left out."""
+    own = {entry.resolve() for entry in entries if not entry.is_symlink()}
+    found: list[Path] = []
+    for entry in entries:
+        if not entry.is_symlink():
+            found.append(entry)
+        elif (target := entry.resolve()) not in own:
+            own.add(target)
+            found.append(entry)
+    return found
+
+
 def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     """What a folder of runs holds, oldest first, and notes about those left out: incomplete ones,
     and those without a recording or a readable ``run.json``.
@@ -212,9 +225,9 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     """
     from harness.launch.rundir import load_run
 
-    children = [c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)]
+    children = _once([c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)])
     if not children:
-        loose = loose_recordings(folder) or _capture_folders(folder)
+        loose = _once(loose_recordings(folder)) or _once(_capture_folders(folder))
         return [Named(f.name, f) for f in loose], ()
     found: list[tuple[str, str, Named]] = []
     notes = []

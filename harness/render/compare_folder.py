@@ -26,23 +26,31 @@ _COLUMNS = (
 
 
 def pages(
-    folder: str, groups: Sequence[Group], alone: Sequence[str], top: int | None = None
+    folder: str,
+    groups: Sequence[Group],
+    alone: Sequence[str],
+    top: int | None = None,
+    every: bool = False,
 ) -> list[Page]:
-    """The overview, a brief page a comparison, and what all of them warn of, once."""
+    """The overview, a brief page of the first comparison (or ``every`` one), and what all warn
+    of, once. The first is that of the newest run that has one like it."""
     compared = [comparison for group in groups for comparison in group.compared]
-    first = overview(folder, groups, alone)
+    more = 0 if every else len(compared) - 1
+    first = overview(folder, groups, alone, more)
     if len(compared) == 1:
         rows = compare_page.TABLE_ROWS if top is None else top
         return [first, compare_page.page(compared[0], top=rows)]
     rows = compare_page.BRIEF_ROWS if top is None else top
+    shown = compared if every else compared[:1]
     said = dict.fromkeys(warning for each in compared for warning in each.warnings)
     warnings = compare_page.warnings(said)
     last = [Page(warnings.title, warnings.lines, None)] if warnings else []
-    return [first, *(compare_page.brief(each, top=rows) for each in compared), *last]
+    return [first, *(compare_page.brief(each, top=rows) for each in shown), *last]
 
 
-def overview(folder: str, groups: Sequence[Group], alone: Sequence[str]) -> Page:
-    """What was compared with what, and how it ended; ``alone`` are runs with none like them."""
+def overview(folder: str, groups: Sequence[Group], alone: Sequence[str], more: int = 0) -> Page:
+    """What was compared with what, and how it ended; ``alone`` are runs with none like them, and
+    ``more`` comparisons have no page below."""
     compared = [comparison for group in groups for comparison in group.compared]
     runs = len(compared) + len(groups) + len(alone)
     many = f"{plural(len(groups), 'group')} of one program, shape and GPU"
@@ -53,6 +61,8 @@ def overview(folder: str, groups: Sequence[Group], alone: Sequence[str]) -> Page
     facts.append(
         "harness compare BASE NEW compares any two, in full; --baseline NAME every run with one."
     )
+    if more:
+        facts.append(f"Below, the newest comparison; --all shows the other {more}, range by range.")
     sections = [_section(group) for group in groups]
     return Page(
         title=f"{printable(folder)}: {plural(runs, 'run')}, {many},"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_only_runs_of_one_program_shape_and_gpu_are_compared(reports: Path) -> N
 
 
 def test_the_overview_has_a_line_a_run_and_names_who_is_alone(reports: Path) -> None:
-    done = harness(reports.parent, "compare", "reports")
+    done = harness(reports.parent, "compare", "reports", "--all")
     lines = done.stdout.splitlines()
     assert lines[0] == "reports: 6 runs, 2 groups of one program, shape and GPU each, 2 comparisons"
     assert lines[1] == "alone: big, elsewhere"
@@ -82,6 +83,36 @@ def test_the_overview_has_a_line_a_run_and_names_who_is_alone(reports: Path) -> 
     assert line.endswith("8, without 4")
     assert done.stdout.index("train → train-8") < done.stdout.index("small → small-tf32")
     assert max(map(cell_len, lines)) <= 100
+
+
+def test_below_the_overview_is_the_newest_comparison_and_a_word_of_the_others(
+    reports: Path,
+) -> None:
+    done = harness(reports.parent, "compare", "reports")
+    assert "train → train-8" in done.stdout
+    assert "small → small-tf32" not in done.stdout
+    assert "--all shows the other 1," in done.stdout
+    every = harness(reports.parent, "compare", "reports", "--all").stdout
+    assert "small → small-tf32" in every
+    assert "--all" not in every
+    pair = harness(reports, "compare", "small", "small-tf32", "--all")
+    assert (pair.returncode, pair.stdout) == (2, "")
+
+
+def test_a_link_to_another_run_of_the_folder_is_not_a_run_of_its_own(
+    reports: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "small").symlink_to(reports / "small")
+    (folder / "small-tf32").symlink_to(reports / "small-tf32")
+    shutil.copytree(reports / "train", folder / "train")
+    (folder / "latest").symlink_to("train")  # sorts before its target, and is left out for it
+    done = harness(tmp_path, "compare", "reports", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert pairs(document) == [("small", "small-tf32")]
+    assert document["alone"] == ["train"]
 
 
 def test_markdown_and_csv_have_the_same_comparisons(reports: Path) -> None:
@@ -165,6 +196,10 @@ def test_one_pair_is_shown_in_full_below_the_overview(reports: Path, tmp_path: P
 def test_the_recorded_runs_of_this_repository() -> None:
     """What quickstart ends with: every pair is comparable, and it fits a few screens."""
     done = harness(REPORTS.parent, "compare", "reports")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) < 120  # with the warnings of all
+    assert any(line.startswith("h200-tf32 ") for line in done.stdout.splitlines())
+    done = harness(REPORTS.parent, "compare", "reports", "--all")
     assert done.returncode == 0, done.stderr
     assert "h200-fp32 → h200-tf32" in done.stdout
     assert "not comparable" not in done.stdout
