@@ -210,7 +210,7 @@ def test_folder_compares_all_runs_with_the_oldest_newest_first(
     assert "broken.incomplete is incomplete: left out" in {
         warning["message"] for warning in document["warnings"]
     }
-    _, table, _ = compare(reports)
+    _, table, _ = compare(reports, "--all")
     assert table.index("before \u2192 slower-chain") < table.index("before \u2192 tf32")
     _, table, _ = compare(reports, "--newest")
     assert "tf32" not in table
