@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
@@ -20,6 +20,7 @@ from harness.comparison.result import (
 )
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
+from harness.comparison.unseen import few_slow, outside_grew
 from harness.comparison.verdict import Verdict, decide, percent
 from harness.errors import UnreadableReport
 from harness.selection import Selection
@@ -74,8 +75,24 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         forced=options.force,
         selection=options.selection,
         in_turn=any(one.method == "in turn" for one in found.values()),
-        warnings=_warnings(base, new, kept, known, len(keys) - len(kept), options),
+        warnings=(
+            *_warnings(base, new, kept, known, len(keys) - len(kept), options),
+            *_unseen(base, new, pairs, kept, options),
+        ),
     )
+
+
+def _unseen(
+    base: Side,
+    new: Side,
+    pairs: Mapping[Key, tuple[Sample, Sample]],
+    rows: Sequence[Row],
+    options: Options,
+) -> Iterator[Warning_]:
+    """Growth that no row shows; what is outside a selection was not asked for."""
+    if options.measure == "gpu" and not options.selection:
+        yield from outside_grew(base, new, options.threshold)
+    yield from few_slow(pairs, base, new, rows, options.threshold)
 
 
 def _without_copies(side: Side) -> Side:

@@ -8,7 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.comparison.result import MORE_EXECUTIONS, SAME_RECORDING, UNKNOWN_GPU, Comparison, Row
+from harness.comparison.result import (
+    FEW_SLOW,
+    MORE_EXECUTIONS,
+    OUTSIDE_GREW,
+    SAME_RECORDING,
+    UNKNOWN_GPU,
+    Comparison,
+    Row,
+)
 from harness.comparison.sides import CAPTURES_AS_UNIT
 from harness.comparison.verdict import ALPHA
 from harness.errors import ExitCode, UsageProblem
@@ -46,7 +54,7 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
 
     A limit finer than the threshold counts: what is ``same`` to the threshold may be too slow.
     Nothing is told by a recording compared with itself, nor by a side that lost captures and has
-    too few left.
+    too few left; nor while work grew that no median of a range shows.
     """
     fine = limit < comparison.threshold
     least = 0.0 if limit == comparison.threshold else limit
@@ -69,7 +77,7 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
 
 
 #: Warnings of what no verdict can see.
-_DOUBTS = (SAME_RECORDING, MORE_EXECUTIONS)
+_DOUBTS = (SAME_RECORDING, MORE_EXECUTIONS, OUTSIDE_GREW, FEW_SLOW)
 
 
 def _doubtful(comparison: Comparison) -> str:

@@ -20,6 +20,10 @@ SAME_RECORDING = "same-recording"
 UNKNOWN_GPU = "unknown-gpu"
 #: Code of the warning that kernels ran more often, which no time of one execution shows.
 MORE_EXECUTIONS = "more-executions"
+#: Code of the warning that GPU work outside all ranges grew, which no range shows.
+OUTSIDE_GREW = "outside-grew"
+#: Code of the warning that a mean grew and its median did not.
+FEW_SLOW = "few-slow"
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,8 @@ class Capture:
     fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
     lost: str = ""  # kernels that were launched and not recorded
     started: int | None = None  # ns since 1970; None where the recording does not say
+    outside_ns: int = 0  # GPU time outside all ranges, or unlinked
+    gpu_ns: int = 0  # of all GPU ops
 
 
 @dataclass(frozen=True)
@@ -143,6 +145,8 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         fingerprint=_fingerprint(found.trace),
         lost=kernels_lost(found),
         started=_started(found.trace),
+        outside_ns=found.ledger.outside_ns + found.ledger.unlinked_ns,
+        gpu_ns=found.ledger.gpu_ns,
     )
 
 
