@@ -135,10 +135,21 @@ def batches(sizes: Ints, most: int) -> Iterator[tuple[int, int]]:
         low = high
 
 
-def running_maximum(group: npt.NDArray[Any], value: Ints) -> Ints:
-    """Largest value so far within each group; ``group`` is sorted."""
+def running_maximum(fresh: Mask, value: Ints) -> Ints:
+    """Largest value so far within each group; ``fresh`` says where a group begins."""
     if not len(value):
         return value
     low = int(value.min())
-    rank = np.cumsum(is_new(group)) * (int(value.max()) - low + 1)
-    return np.asarray(np.maximum.accumulate((value - low) + rank) - rank + low)
+    span = int(value.max()) - low + 1
+    # Each group on a stretch of its own of one line.
+    shift = np.cumsum(fresh, dtype=np.int64)
+    if (int(shift[-1]) + 1) * span >= 2**63:
+        # One time far from the others, as in a damaged file, and the line is longer than int64.
+        known, rank = numbered(value)
+        return np.asarray(known[running_maximum(fresh, rank)])
+    shift *= span
+    shift -= low
+    out = value + shift
+    np.maximum.accumulate(out, out=out)
+    out -= shift
+    return out

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.attribute import Attribution
-from harness.attribute.arrays import Ints, batches, expand, grouped, is_new
+from harness.attribute.arrays import Ints, Mask, batches, expand, grouped, is_new, running_maximum
 from harness.measures.rows import Ops, Rows, members, start_end_members
 from harness.measures.unions import Merger
 
@@ -99,7 +99,7 @@ class Busy:
         last = np.searchsorted(context, owner, side="right")
         bounds = np.append(np.flatnonzero(is_new(row)), len(row))
         sizes = np.add.reduceat(last - first, bounds[:-1]) if len(row) else np.empty(0, np.int64)
-        for low, high in batches(sizes, min(_BATCH, 2**62 // merge.span)):
+        for low, high in batches(sizes, _BATCH):
             pick = slice(bounds[low], bounds[high])
             which, at = expand(first[pick], last[pick])
             _merge_rows(row[pick][which], place[by_context[at]], merge, old)
@@ -121,15 +121,22 @@ class _Carrying(Merger):
         self.later = later
         self._left: list[_Intervals] = []
 
-    def settle(self, row: Ints, begin: Ints, position: Ints, start: Ints, reach: Ints) -> None:
-        opens = np.ones(len(row), dtype=bool)
-        opens[begin] = True
-        np.greater(start[1:], reach[:-1], out=opens[1:])
+    def settle(
+        self,
+        row: Ints,
+        begin: Ints,  # noqa: ARG002
+        position: Ints,
+        fresh: Mask,
+        start: Ints,
+        end: Ints,
+    ) -> None:
+        reach = running_maximum(fresh, end)
+        opens = fresh.copy()
+        opens[1:] |= start[1:] > reach[:-1]
         first = np.flatnonzero(opens)
         last = np.append(first[1:], len(row)) - 1
-        length = reach[last] - start[first]
-        begun = self.start[position[first]]
-        ended = begun + length
+        begun, ended = start[first], reach[last]
+        length = ended - begun
         done = ended < self.later
         np.add.at(self.out, row[first][done], length[done])
         kept = first[~done]

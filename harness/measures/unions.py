@@ -97,8 +97,9 @@ def _alone(group: Ints | None, start: Ints, end: Ints) -> Mask:
     if group is None:
         np.less(start[1:], np.maximum.accumulate(end)[:-1], out=joins[1:])
     else:
-        np.less(start[1:], running_maximum(group, end)[:-1], out=joins[1:])
-        joins &= ~is_new(group)
+        fresh = is_new(group)
+        np.less(start[1:], running_maximum(fresh, end)[:-1], out=joins[1:])
+        joins &= ~fresh
     crowded = joins.copy()
     crowded[:-1] |= joins[1:]
     return ~crowded
@@ -116,9 +117,7 @@ class Merger:
 
     def __init__(self, out: Ints, group: Ints | None, start: Ints, end: Ints) -> None:
         self.out, self.group = out, group
-        low = int(start.min()) if len(start) else 0
-        self.start, self.end, self.low = start, end, low
-        self.span = int(end.max(initial=low)) - low + 1
+        self.start, self.end = start, end
         self.bits = max(1, len(start)).bit_length()
 
     def contexts(self, owner: Ints, row: Ints, context: Codes, position: Codes) -> None:
@@ -153,7 +152,7 @@ class Merger:
             which, at = expand(first[pick], last[pick])
             self.pairs(row[pick][which], position[at])
 
-        in_turns(work, batches(sizes, min(_BATCH, 2**62 // self.span)))
+        in_turns(work, batches(sizes, _BATCH))
 
     def _large(
         self, rows: list[tuple[int, Ints]], number: int, context: Codes, position: Codes
@@ -171,25 +170,19 @@ class Merger:
 
     def _union(self, wanted: Mask, context: Codes, position: Codes) -> int:
         """Length of the union of the ops of the ``wanted`` contexts: they are in order already."""
-        total, before, group = 0, self.low, -1
+        group: int | None = None
+        total = before = 0
         for block in blocks(len(context)):
             at = position[block][wanted[context[block]]]
             if not len(at):
                 continue
-            start, end, shift = self.start[at], self.end[at], 0
-            if self.group is not None:
-                groups = self.group[at]
-                # As in ``pairs``, but that the first group's stretch is where it was.
-                shifts = (np.cumsum(is_new(groups)) - 1) * self.span
-                start += shifts
-                end += shifts
-                before = before if groups[0] == group else self.low
-                group, shift = int(groups[-1]), int(shifts[-1])
-            np.maximum(start, before, out=start)
-            np.maximum(end, before, out=end)
-            reach = np.maximum.accumulate(end, out=end)
-            np.maximum(start[1:], reach[:-1], out=start[1:])
-            before = int(reach[-1]) - shift
+            start, end = self.start[at], self.end[at]
+            groups = None if self.group is None else self.group[at]
+            first = 0 if groups is None else int(groups[0])
+            if first == group:  # goes on from the block before
+                start[0], end[0] = max(start[0], before), max(end[0], before)
+            reach = _reach(None if groups is None else is_new(groups), start, end)
+            group, before = first if groups is None else int(groups[-1]), int(reach[-1])
             reach -= start
             total += int(reach.sum())
         return total
@@ -206,18 +199,34 @@ class Merger:
         begin = np.flatnonzero(fresh)
         if self.group is not None:
             fresh |= is_new(self.group[position])
-        # Each row and device on a stretch of its own of one line: their unions cannot meet.
-        shift = np.cumsum(fresh, dtype=np.int64)
-        shift *= self.span
-        shift -= self.low
         start, end = self.start[position], self.end[position]
-        start += shift
-        end += shift
-        reach = np.maximum.accumulate(end, out=end)
-        self.settle(row, begin, position, start, reach)
+        self.settle(row, begin, position, fresh, start, end)
 
-    def settle(self, row: Ints, begin: Ints, position: Ints, start: Ints, reach: Ints) -> None:  # noqa: ARG002
-        """Add up what each op (in order of row, device, start) adds to the ``reach`` so far."""
-        np.maximum(start[1:], reach[:-1], out=start[1:])
+    def settle(
+        self,
+        row: Ints,
+        begin: Ints,
+        position: Ints,  # noqa: ARG002
+        fresh: Mask,
+        start: Ints,
+        end: Ints,
+    ) -> None:
+        """Add up what each op (in order of row, device, start) adds to the union so far.
+
+        ``begin`` is where a row begins, ``fresh`` where a row or a device does."""
+        reach = _reach(fresh, start, end)
         reach -= start
         self.out[row[begin]] += np.add.reduceat(reach, begin)
+
+
+def _reach(fresh: Mask | None, start: Ints, end: Ints) -> Ints:
+    """How far each op and those before it reach; ``start`` becomes where what it adds begins.
+
+    Both in order of group and start; ``fresh`` says where a group begins, None: there is one."""
+    if fresh is None:
+        reach = np.maximum.accumulate(end)
+        np.maximum(start[1:], reach[:-1], out=start[1:])
+    else:
+        reach = running_maximum(fresh, end)
+        np.maximum(start[1:], reach[:-1], out=start[1:], where=~fresh[1:])
+    return reach

@@ -87,8 +87,9 @@ class Plan:
     """The parts of one export, each with about ``rows`` launches and GPU ops.
 
     ``whole`` is what all parts share; ``parts`` yields the queries of each. ``ranges`` and
-    ``open_ranges`` (never closed) are counts, ``first_call`` is a time (ns), None without calls,
-    and ``bad_times`` counts rows that end before they start.
+    ``open_ranges`` (never closed) are counts, ``ranges_ns`` is how long the others last together,
+    ``first_call`` is a time (ns), None without calls, and ``bad_times`` counts rows that end
+    before they start.
     """
 
     def __init__(self, db: Database, rows: int) -> None:
@@ -102,6 +103,7 @@ class Plan:
         self._last = 0
         self._capture_end = nsys_schema.capture_end(db)
         self.ranges = self.open_ranges = 0
+        self.ranges_ns = 0.0
         self.first_call: int | None = None
         self.bad_times: Counter[str] = Counter()
         self._launches = self._spans("launches", "correlation", "correlation")
@@ -182,6 +184,8 @@ class Plan:
             never = (end == nsys_schema.OPEN) | (end == self._capture_end)
             self.ranges += len(start)
             self.open_ranges += int(np.count_nonzero(never))
+            lasted = np.maximum(end.astype(float) - start, 0)
+            self.ranges_ns += float(lasted.sum(where=~never))
         if key == "launches" and len(start):
             first = int(start.min())
             self.first_call = first if self.first_call is None else min(first, self.first_call)

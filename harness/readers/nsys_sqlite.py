@@ -19,7 +19,7 @@ from harness.readers.nsys_facts import read_source
 from harness.readers.nsys_frames import Frames, Queries, all_queries
 from harness.readers.nsys_tally import RangeTally, Tally
 from harness.readers.nsys_warnings import read_warnings
-from harness.readers.plausible import check_times
+from harness.readers.plausible import check_lasted, check_times, lasted
 from harness.trace import Trace, Warning_
 
 
@@ -92,8 +92,10 @@ class Parts:
         """See ``iter_chunks``."""
         slices = list(self._plan.parts())
         windows = [window for slice_ in slices for window in slice_.windows]
+        ns = 0.0
         for slice_ in slices:
             trace = self._trace(slice_.queries)
+            check_lasted(self._db.path, ns := ns + lasted(trace.gpu_ops), self._plan.ranges_ns)
             self._tally += Tally.of(trace, self._plan.first_call)
             yield Part(trace, _shared(trace, windows), slice_.later)
 

@@ -10,6 +10,8 @@ from harness.errors import UnreadableReport
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
     from harness.trace import Trace
 
 #: 73 years on either side, in ns: Unix time fits, the difference of any two fits int64 as well.
@@ -20,17 +22,32 @@ def check_times(trace: Trace, path: Path) -> Trace:
     """``trace`` itself.
 
     Raises:
-        UnreadableReport: a time is beyond LIMIT, or the GPU ops' durations add up beyond it.
+        UnreadableReport: a time is beyond LIMIT, or durations add up beyond ``check_lasted``.
     """
     for name in ("ranges", "launches", "gpu_ops"):
         frame = getattr(trace, name)
         if len(frame) and (frame["start"].min() < -LIMIT or frame["end"].max() > LIMIT):
             raise _damaged(path, f"{name.replace('_', ' ')} at {_worst(frame)} ns")
-    ops = trace.gpu_ops
-    # As floats: the sum is what may overflow.
-    if len(ops) and float((ops["end"] - ops["start"]).to_numpy().sum(dtype=float)) > LIMIT:
-        raise _damaged(path, "GPU ops that last centuries together")
+    check_lasted(path, lasted(trace.gpu_ops), lasted(trace.ranges))
     return trace
+
+
+def lasted(frame: pd.DataFrame) -> float:
+    """Durations of GPU ops or ranges together, ns; ranges that never closed left out. As a float:
+    the sum is what may overflow."""
+    closed = ~frame["open"].to_numpy() if "open" in frame else True
+    return float((frame["end"] - frame["start"]).to_numpy().sum(dtype=float, where=closed))
+
+
+def check_lasted(path: Path, ops: float, ranges: float = 0.0) -> None:
+    """Refuse durations whose sums, ns, would overflow; those of closed ranges make ``cpu_ns``.
+
+    Raises:
+        UnreadableReport: GPU ops last longer than LIMIT together, or ranges than twice that.
+    """
+    for name, ns, most in ("GPU ops", ops, LIMIT), ("ranges", ranges, 2 * LIMIT):
+        if ns > most:
+            raise _damaged(path, f"{name} that last centuries together")
 
 
 def _worst(frame: object) -> int:

@@ -22,6 +22,10 @@ from harness import select, summarise
 from harness.attribute import RULES, attribute
 from harness.cli.report import command
 from harness.errors import UnreadableReport
+from harness.instalments import report_in_parts
+from harness.measures import unions
+from harness.readers.nsys_sqlite import in_parts, iter_chunks
+from harness.report import Request
 from harness.selection import Selection
 
 FAR = 1 << 61
@@ -144,6 +148,70 @@ def test_durations_that_overflow_together_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(UnreadableReport, match="centuries"):
         harness.load(written(tmp_path, fill))
+
+
+def test_ranges_that_overflow_together_are_refused(tmp_path: Path) -> None:
+    def fill(export: Export) -> None:
+        for number in range(8):
+            export.range(number, FAR - 1, TID, text="a")
+        export.launch(5, 6, TID, 1, "cudaLaunchKernel")
+        export.kernel(7, 9, PID, 1, "k")
+
+    path = written(tmp_path, fill)
+    with pytest.raises(UnreadableReport, match="ranges that last centuries"):
+        harness.load(path)
+    with pytest.raises(UnreadableReport, match="ranges that last centuries"):
+        list(iter_chunks(path, 1))
+
+
+def test_durations_of_parts_that_overflow_together_are_refused(tmp_path: Path) -> None:
+    def fill(export: Export) -> None:
+        for number in range(8):
+            export.launch(5, 6, TID, number + 1, "cudaLaunchKernel")
+            export.kernel(0, FAR - 1, PID, number + 1, "k")
+
+    with pytest.raises(UnreadableReport, match="GPU ops that last centuries"):
+        list(iter_chunks(written(tmp_path, fill), 1))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_one_time_far_from_the_others_on_several_devices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    """Device d: two ops of 60 ns that overlap by 20, and d + 1 of them 1 ns each; one op began at 0
+    where all others show Unix time."""
+    now, devices = 1_700_000_000 * 10**9, 40
+    if many:
+        monkeypatch.setattr(unions, "_LARGE", 1)
+        monkeypatch.setattr(unions, "_PART", 10**6)
+
+    def fill(export: Export) -> None:
+        export.range(now, now + 10**6, TID, text="a")
+        number, on_device = 0, list[tuple[int, int]]()
+        for device in range(devices):
+            for start, end in [
+                (0, 60),
+                (40, 100),
+                *((200 + i, 201 + i) for i in range(device + 1)),
+            ]:
+                number += 1
+                export.launch(now + number, now + number, TID, number, "cudaLaunchKernel")
+                export.kernel(now + start, now + end, PID, number, "k")
+                on_device.append((device, number))
+        export.launch(now + 5, now + 5, TID, number + 1, "cudaLaunchKernel")
+        export.kernel(0, 7, PID, number + 1, "k")
+        on_device.append((3, number + 1))
+        export.db.executemany(
+            "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = ? WHERE correlationId = ?", on_device
+        )
+
+    path = written(tmp_path, fill)
+    row = summarise.ranges(harness.load(path).attribute()).iloc[0]
+    wanted = 100 * devices + sum(range(1, devices + 1)) + 7
+    assert (row["busy_ns"], row["total_gpu_ns"]) == (wanted, wanted + 20 * devices)
+    with in_parts(path, 30) as parts:
+        found = report_in_parts(parts, Request(view="ranges"), name="x")
+    assert found.rows["busy_ns"].tolist() == [wanted]
 
 
 def test_unix_times_in_ns_are_fine(tmp_path: Path) -> None:
