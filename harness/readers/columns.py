@@ -293,7 +293,8 @@ def open_database(path: Path, engine: str = "auto") -> Iterator[Database]:
             yield Database(path, connection, engine)
         finally:
             connection.close()
-    except (sqlite3.Error, arrow_sqlite.ArrowProblem) as error:
+    # SQLite's message may quote what is garbled, which need not be UTF-8.
+    except (sqlite3.Error, UnicodeDecodeError, arrow_sqlite.ArrowProblem) as error:
         raise UnreadableReport(
             f"{path}: damaged SQLite file ({error})",
             hint="It was cut short or changed while copied: copy it again, or export the report "

@@ -38,7 +38,7 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as db:
             db.text_factory = lambda raw: raw.decode("utf-8", "replace")
             yield db
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise UnreadableReport(f"{path}: not a readable nsys export: {error}") from error
 
 

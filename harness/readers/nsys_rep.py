@@ -17,7 +17,7 @@ import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Iterator, Set
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,16 +58,18 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class _Stamp:
-    """What identifies a report's content without reading it."""
+    """What identifies a report's content without reading it, and the tables asked for: another
+    harness may read more of them, and a table that is missing reads like an empty one."""
 
     size: int
     mtime_ns: int
     inode: int
+    tables: str
 
     @classmethod
     def of(cls, path: Path) -> _Stamp:
         status = path.stat()
-        return cls(status.st_size, status.st_mtime_ns, status.st_ino)
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, ",".join(_TABLES))
 
 
 def read(path: str | Path, *, without: Set[str] = frozenset()) -> Trace:
@@ -97,7 +99,26 @@ def exported(path: str | Path) -> Iterator[Path]:
         yield beside
         return
     with tempfile.TemporaryDirectory(prefix="harness-") as scratch:
-        yield _export(path, written_by, beside, Path(scratch))
+        export = _export(path, written_by, beside, Path(scratch))
+        try:
+            yield export
+        except UnreadableReport as error:
+            if export in _places(path):
+                raise _without_kept(export, path, error) from error
+            raise
+
+
+def _without_kept(export: Path, path: Path, error: UnreadableReport) -> UnreadableReport:
+    """What was wrong with a kept export, which is removed: else it would be wrong for ever."""
+    try:
+        export.unlink()
+    except OSError:
+        return UnreadableReport(error.message, hint=f"harness made it of {path}: remove it.")
+    return UnreadableReport(
+        error.message,
+        hint=f"harness had made it of {path} and has removed it: run the command again. If that"
+        " says the same, the recording is damaged.",
+    )
 
 
 def _named(trace: Trace, path: Path) -> Trace:
@@ -155,8 +176,8 @@ def _export_anew(nsys: Nsys, path: Path, written_by: str, stamp: _Stamp, scratch
         with folder as name:
             export = _run_export(nsys, path, written_by, Path(name))
             _write_stamp(export, stamp)
-            export.replace(place)
-            return place
+            with contextlib.suppress(OSError):  # a folder of that name: the next place
+                return export.replace(place)
     return _run_export(nsys, path, written_by, scratch)
 
 
@@ -180,8 +201,10 @@ def _stamp_in(kept: Path) -> _Stamp | None:
 
     try:
         with contextlib.closing(sqlite3.connect(uri(kept), uri=True)) as connection:
-            row = connection.execute("SELECT size, mtime_ns, inode FROM HARNESS_STAMP").fetchone()
-    except sqlite3.Error:
+            row = connection.execute(
+                "SELECT size, mtime_ns, inode, tables FROM HARNESS_STAMP"
+            ).fetchone()
+    except (sqlite3.Error, UnicodeDecodeError):  # SQLite's message may quote what is garbled
         return None
     return _Stamp(*row) if row else None
 
@@ -189,11 +212,10 @@ def _stamp_in(kept: Path) -> _Stamp | None:
 def _write_stamp(export: Path, stamp: _Stamp) -> None:
     with contextlib.closing(sqlite3.connect(export)) as connection, connection:
         connection.execute(
-            "CREATE TABLE HARNESS_STAMP (size INTEGER, mtime_ns INTEGER, inode INTEGER)"
+            "CREATE TABLE HARNESS_STAMP"
+            " (size INTEGER, mtime_ns INTEGER, inode INTEGER, tables TEXT)"
         )
-        connection.execute(
-            "INSERT INTO HARNESS_STAMP VALUES (?, ?, ?)", (stamp.size, stamp.mtime_ns, stamp.inode)
-        )
+        connection.execute("INSERT INTO HARNESS_STAMP VALUES (?, ?, ?, ?)", astuple(stamp))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,13 @@ class Export:
         self.db.commit()
         self.db.close()
         return self.path
+
+
+def garble_schema(path: Path) -> None:
+    """SQLite's complaint quotes the name of a table, which then is no UTF-8."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute(
+            "UPDATE sqlite_master SET name = CAST(x'8d8e' AS TEXT), sql = 'CREATE TABLE'"
+            " WHERE name = 'StringIds'"
+        )

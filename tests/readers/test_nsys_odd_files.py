@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from nsys_files import DATA, Export, global_tid
+from nsys_files import DATA, Export, garble_schema, global_tid
 
 from harness.errors import ExitCode, HarnessError
 from harness.readers import load, nsys_sqlite
+from harness.readers.inspect_report import columns, opened
 
 BLOCKS = DATA / "h200/blocks.sqlite"
 
@@ -78,6 +79,14 @@ def test_overwritten_in_the_middle(tmp_path: Path) -> None:
     data[8192:200_000] = b"\xaa" * (200_000 - 8192)
     path.write_bytes(data)
     assert "damaged SQLite file" in complaint(path)
+
+
+def test_a_garbled_schema_that_is_not_utf8(tmp_path: Path) -> None:
+    path = Path(shutil.copy(BLOCKS, tmp_path / "report.sqlite"))
+    garble_schema(path)
+    assert "damaged SQLite file" in complaint(path)
+    with pytest.raises(HarnessError, match="not a readable nsys export"), opened(path) as db:
+        columns(db, "StringIds")
 
 
 def test_text_where_a_number_belongs(tmp_path: Path) -> None:

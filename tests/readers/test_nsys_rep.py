@@ -9,9 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from nsys_files import garble_schema
 
 from harness import summarise
 from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport
@@ -166,6 +170,39 @@ class TestRoundTrip:
         load(report)
         kept(report).write_bytes(b"rubbish")
         assert len(load(report).ranges) == 3
+
+    def test_a_kept_export_with_a_garbled_schema_is_made_anew(self, report: Path) -> None:
+        load(report)
+        garble_schema(kept(report))
+        assert len(load(report).ranges) == 3
+
+    def test_a_kept_export_whose_rows_are_damaged_does_not_stay(self, report: Path) -> None:
+        load(report)
+        with closing(sqlite3.connect(kept(report))) as db:
+            [(root,)] = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'NVTX_EVENTS'")
+            [(size,)] = db.execute("PRAGMA page_size")
+        with kept(report).open("r+b") as file:
+            file.seek((root - 1) * size)
+            file.write(b"\xff" * 64)
+        with pytest.raises(UnreadableReport, match="damaged") as caught:
+            load(report)
+        assert "run the command again" in (caught.value.hint or "")
+        assert len(load(report).ranges) == 3
+
+    def test_a_folder_where_the_export_would_be_kept(self, report: Path, tmp_path: Path) -> None:
+        kept(report).mkdir()
+        assert len(load(report).ranges) == 3
+        assert len(list((tmp_path / "cache").rglob("*.harness-export"))) == 1
+
+    def test_a_kept_export_of_fewer_tables_is_made_anew(
+        self, report: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as before:
+            before.setattr(nsys_rep, "_TABLES", nsys_rep._TABLES[:2])
+            load(report)
+        inode = kept(report).stat().st_ino
+        load(report)
+        assert kept(report).stat().st_ino != inode
 
     def test_cut_short(self, report: Path) -> None:
         report.write_bytes(report.read_bytes()[:20_000])
