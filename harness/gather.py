@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -287,10 +288,13 @@ def gather_dask(sources: list[Input], request: Request, address: str) -> list[Re
             "--dask needs the package distributed, which is not installed",
             hint="pip install 'nsys-harness[dask]'",
         ) from error
+    for name in ("distributed", "distributed.client"):
+        # It prints tracebacks when a cluster goes away; what is lost is said once, by us.
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     absolute = [Input(os.path.abspath(source.path), source.name) for source in sources]
     with _client(distributed, address) as client:
         futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
-        outcomes = [_future_outcome(f, s) for f, s in zip(futures, sources, strict=True)]
+        outcomes = _future_outcomes(client, futures, sources, address)
     return [_as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)]
 
 
@@ -313,10 +317,52 @@ def _client(distributed: Any, address: str) -> Any:
     return client
 
 
+def _future_outcomes(
+    client: Any, futures: list[Any], sources: list[Input], address: str
+) -> list[Report | Failure]:
+    """Wait for all; a cluster without workers is not waited for longer than to begin with."""
+    from harness.report import Failure
+
+    outcomes: list[Report | Failure] = []
+    lost = False
+    for future, source in zip(futures, sources, strict=True):
+        lost = lost or not _done(client, future)
+        if not lost or future.status == "finished":
+            outcomes.append(_future_outcome(future, source))
+            continue
+        outcomes.append(
+            Failure(
+                source.name,
+                source.path,
+                f"{source.path}: not done: the Dask cluster at {address} has lost its workers or"
+                " its scheduler",
+                "Look at what they printed.",
+                int(ExitCode.NO_ANSWER),
+            )
+        )
+    return outcomes
+
+
+def _done(client: Any, future: Any) -> bool:
+    """Wait for it; False when nobody is left to do it."""
+    while True:
+        try:
+            future.exception(timeout=DASK_SECONDS)
+        except TimeoutError:
+            try:
+                client.wait_for_workers(1, timeout=DASK_SECONDS)
+            except Exception:  # of several kinds where the scheduler has gone
+                return False
+        except Exception:
+            return False
+        else:
+            return bool(future.status in ("finished", "error"))
+
+
 def _future_outcome(future: Any, source: Input) -> Report | Failure:
     from harness.report import Failure
 
-    error = future.exception()  # waits until it is done
+    error = future.exception()
     if error is None:
         outcome: Report | Failure = future.result()
         return outcome

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+
+from harness import gather
+from harness.report import Failure, Request
 
 pytest.importorskip("distributed")
 
@@ -19,9 +26,9 @@ ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 
 
-@pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("dask")
+@contextmanager
+def cluster(folder: Path, workers: int) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
+    """A scheduler's address, and its process and those of the workers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -32,7 +39,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         *[
             [*python, "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny",
              "--no-dashboard", "--name", f"w{i}"]
-            for i in (1, 2)
+            for i in range(workers)
         ],
     ]  # fmt: skip
     with (folder / "log").open("w") as log:
@@ -47,15 +54,23 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for command in commands
         ]
         try:
-            yield address
+            yield address, running
         finally:
             for process in reversed(running):
                 process.terminate()
+                with suppress(ProcessLookupError):
+                    process.send_signal(signal.SIGCONT)
             for process in running:
                 try:
                     process.wait(5)
                 except subprocess.TimeoutExpired:
                     process.kill()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with cluster(tmp_path_factory.mktemp("dask"), workers=2) as (address, _):
+        yield address
 
 
 def report(*args: object) -> subprocess.CompletedProcess[str]:
@@ -90,3 +105,25 @@ def test_no_scheduler_there() -> None:
     assert done.returncode == 4
     assert "no Dask scheduler answers" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("dies", ["scheduler", "worker"])
+def test_a_cluster_that_goes_away_is_not_waited_for(
+    dies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = gather.inputs([str(DATA / "aa")])
+    with cluster(tmp_path, workers=1) as (address, (scheduler, worker)):
+        assert report(DATA / "aa", "--dask", address).returncode == 0  # both are up
+        monkeypatch.setattr(gather, "DASK_SECONDS", 2)
+        worker.send_signal(signal.SIGSTOP)  # nothing gets done
+        with ThreadPoolExecutor(1) as pool:
+            done = pool.submit(gather.gather_dask, sources, Request(view="ranges"), address)
+            time.sleep(1.5)
+            (scheduler if dies == "scheduler" else worker).kill()
+            outcomes = done.result(timeout=60)
+    assert len(outcomes) == len(sources) > 2
+    for outcome in outcomes:
+        assert isinstance(outcome, Failure)
+        assert "has lost its workers or its scheduler" in outcome.message
+        assert outcome.exit_code == 3
+    assert "Traceback" not in capfd.readouterr().err
