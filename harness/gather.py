@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,8 @@ class Input:
 
 
 def inputs(paths: list[str]) -> list[Input]:
-    """What to read: a folder that holds several runs or reports stands for all of them."""
+    """What to read: a folder that holds several runs or reports stands for all of them, and so does
+    a pattern that the shell left as it is (``'DIR/**/*.sqlite'``)."""
     found = [path for given in paths for path in _expand(given)]
     return [Input(path, name) for path, name in zip(found, unique_names(found), strict=True)]
 
@@ -51,6 +53,8 @@ def _expand(given: str) -> list[str]:
     try:
         check_path(given)
     except UnreadableReport:
+        if not os.path.lexists(given) and (matched := sorted(glob(given, recursive=True))):
+            return [path for one in matched for path in _expand(one)]
         return [given]  # reading it says so
     folder = Path(given)
     if not folder.is_dir() or is_run(folder):

@@ -116,13 +116,11 @@ class Asked:
 )
 @click.option(
     "--dask",
-    default="",
     metavar="ADDRESS",
     help="Several inputs: read them on the Dask cluster with this scheduler.",
 )
 @click.option(
     "--memory",
-    default="",
     metavar="SIZE",
     help="Stay within SIZE (512MiB, 2GiB): a larger recording is read in parts; views ranges, "
     "names and kernels, without filters.",
@@ -142,6 +140,13 @@ def command(paths: tuple[str, ...], explain: str | None, columns: bool, **option
         raise UsageProblem(
             "nothing to report", hint="Give a run folder (reports/NAME) or a report file."
         )
+    for name, example in ("dask", "tcp://HOST:8786"), ("memory", "512MiB"):
+        if options[name] is not None and not options[name].strip():
+            raise UsageProblem(
+                f"--{name} '' says nothing",
+                hint=f"A variable of the shell may be empty. For example --{name} {example}.",
+            )
+        options[name] = options[name] or ""
     asked = Asked(
         choose_format(options["format_"], options["output"]),
         options["output"],

@@ -58,11 +58,13 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
         "same, but warm-up, work under no range and the torch pass are left out",
         "Leave out --memory where there is memory enough.",
     )
+    least = _BASE_BYTES + _FEWEST_ROWS * _ROW_BYTES
     found = (
         *parts.warnings(),
         *view.graphs.warnings(),
         *view.shared.warnings(),
         *ambiguous_warnings(ledger, view.unsure),
+        *([_too_little(request.memory, least)] if 0 < request.memory < least else []),
     )
     return Report(
         name=name,
@@ -75,6 +77,15 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
         sort=request.sort,
         omitted=omitted,
         selection=request.selection,
+    )
+
+
+def _too_little(budget: int, least: int) -> Warning_:
+    return Warning_(
+        "memory-not-kept",
+        f"--memory of {budget} bytes cannot be kept: reading takes about {least // 10**6} MB"
+        " however small the parts are",
+        f"--memory {least // 10**6}MB is the least that can be.",
     )
 
 

@@ -103,6 +103,31 @@ def test_spread_by_hand(report: Command) -> None:
     assert (row["sources"], row["missing"], row["straggler"]) == (4, 0, False)
 
 
+def test_a_pattern_that_the_shell_left_alone(
+    report: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank, folder in enumerate(("a", "a/b", "a/b/c", "[x]")):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        shutil.copy(AA / "aa1.sqlite", tmp_path / folder / f"rank{rank}.sqlite")
+    monkeypatch.chdir(tmp_path)
+    expected = {f"rank{rank}.sqlite" for rank in range(4)}
+    for pattern in ("**/*.sqlite", f"{tmp_path}/**/*.sqlite", "**/rank?.sql*"):
+        code, out, err = report(pattern, "--format", "csv")
+        assert code == 0, err
+        assert {row["source"] for row in csv.DictReader(io.StringIO(out))} == expected
+    assert report("[x]/rank3.sqlite", "--format", "csv")[0] == 0  # a name, not a pattern
+    code, _, err = report("**/*.nothing", "--format", "csv")
+    assert (code, err) == (3, "harness: **/*.nothing: no such file or folder\n")
+
+
+@pytest.mark.parametrize("option", ["--dask", "--memory"])
+def test_an_empty_variable_is_not_taken_for_nothing(report: Command, option: str) -> None:
+    for blank in ("", "  "):
+        code, out, err = report(AA, option, blank)
+        assert (code, out) == (2, "")
+        assert f"{option} '' says nothing" in err
+
+
 def test_dask_without_the_package_or_a_scheduler(report: Command) -> None:
     code, _, err = report(AA, "--dask", "tcp://127.0.0.1:1")
     assert code == 4
