@@ -319,7 +319,7 @@ def parse(argv: list[str]) -> tuple[list[str], Options, Path | None]:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("case", nargs="*", help=f"{', '.join(CASES)} (default: {DEFAULT_CASES})")
-    parser.add_argument("--full", action="store_true", help="every case, at full size (3.5 GB)")
+    parser.add_argument("--full", action="store_true", help="every case, at full size (7.2 GB)")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each (default 5)")
     parser.add_argument("--nsys-runs", type=int, default=None, help="fewer for nsys stats")
     parser.add_argument("--nsys", type=Path, action="append", help="an nsys to compare with")
