@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -265,25 +266,32 @@ def _idle(found: Attribution) -> dict[Key, float]:
     return dict(zip(_keys(frame, KEY_COLUMNS, first), medians, strict=True))
 
 
-def samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:
+def samples(
+    base: Side, new: Side, key: Key, middle: Callable[[Floats], Any] = np.median
+) -> tuple[Sample, Sample] | None:
     """The two samples of ``key``; None where a side has none. The unit is the capture where both
-    sides have enough captures of it, else the instance."""
+    sides have enough captures of it, else the instance. ``middle`` of its instances stands for a
+    capture."""
     a, b = base.having(key), new.having(key)
     if not a or not b:
         return None
     as_capture = min(len(a), len(b)) >= CAPTURES_AS_UNIT
-    return _sample(key, a, as_capture), _sample(key, b, as_capture)
+    return _sample(key, a, as_capture, middle), _sample(key, b, as_capture, middle)
 
 
-def _sample(key: Key, captures: list[Capture], as_capture: bool) -> Sample:
+def _sample(
+    key: Key, captures: list[Capture], as_capture: bool, middle: Callable[[Floats], Any]
+) -> Sample:
     parts = [capture.values[key] for capture in captures]
     total = sum(map(len, parts))
     if not as_capture:
         return Sample(np.concatenate(parts), "instance", len(parts), total)
     # In order of time or else of size, so that sums round alike however the captures are given.
-    medians = np.array([np.median(part) for part in parts])
+    middles = np.array([middle(part) for part in parts])
     known = [capture.started for capture in captures if capture.started is not None]
     started = tuple(sorted(known)) if len(known) == len(parts) else ()
-    medians = medians[np.argsort(known)] if started else np.sort(medians)
-    within = float(np.mean(np.sort([median_variance(part) for part in parts])))
-    return Sample(medians, "capture", len(parts), total, within, started)
+    middles = middles[np.argsort(known)] if started else np.sort(middles)
+    # How a median scatters is known; of another middle it is not.
+    variances = [median_variance(part) for part in parts] if middle is np.median else [math.nan]
+    within = float(np.mean(np.sort(variances)))
+    return Sample(middles, "capture", len(parts), total, within, started)

@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from harness.comparison.kernel_names import short
 from harness.comparison.result import FEW_SLOW, OUTSIDE_GREW, Row
-from harness.comparison.sides import Capture, Floats, Key, Side
+from harness.comparison.sides import Capture, Floats, Key, Side, samples
 from harness.comparison.statistics import Sample, estimate
 from harness.comparison.verdict import decide, signed_percent
 from harness.trace import Warning_
@@ -49,11 +47,15 @@ def few_slow(
     does not show. A capture's first instance, its warm-up, is left out."""
     quiet = {_key(row): row for row in rows if row.verdict in ("same", "unsure", "faster")}
     keys = [key for key in pairs if key in quiet]
-    means = {key: (_means(key, base), _means(key, new)) for key in keys}
-    tested = [key for key in keys if pairs[key][0].unit == "capture" and _usable(means[key])]
-    samples = [_of_means(pairs[key], means[key]) for key in tested]
+    means = {
+        key: pair
+        for key in keys
+        if (pair := samples(base, new, key, _mean))
+        and pair[0].unit == "capture"
+        and all((sample.values > 0).all() for sample in pair)
+    }
     grown: list[tuple[Key, float]] = []
-    for key, found in zip(tested, estimate(samples) if samples else [], strict=True):
+    for key, found in zip(means, estimate(list(means.values())) if means else [], strict=True):
         medians = quiet[key].ratio or 1.0
         if decide(found, threshold, "capture").word == "slower" and (
             found.ratio > max(medians, 1.0) * (1.0 + threshold)
@@ -82,35 +84,8 @@ def _later(values: Floats) -> Floats:
     return values[1:] if len(values) > 1 else values
 
 
-def _means(key: Key, side: Side) -> list[tuple[int | None, float]]:
-    """When each capture began, and its mean."""
-    return [(c.started, float(_later(c.values[key]).mean())) for c in side.having(key)]
-
-
-def _usable(means: tuple[list[tuple[int | None, float]], ...]) -> bool:
-    return all(value > 0 for side in means for _, value in side)
-
-
-def _of_means(
-    pair: tuple[Sample, Sample], means: tuple[list[tuple[int | None, float]], ...]
-) -> tuple[Sample, Sample]:
-    """The samples with means for medians, in the same order; how they scatter within a capture
-    is not known."""
-    a, b = (
-        replace(
-            sample,
-            values=np.array(_in_order(sample, side)),
-            within=math.nan,
-        )
-        for sample, side in zip(pair, means, strict=True)
-    )
-    return a, b
-
-
-def _in_order(sample: Sample, means: list[tuple[int | None, float]]) -> list[float]:
-    if not sample.started:
-        return sorted(value for _, value in means)
-    return [value for _, value in sorted(means, key=lambda one: one[0] or 0)]
+def _mean(values: Floats) -> float:
+    return float(_later(values).mean())
 
 
 def _clearly(key: Key, base: Side, new: Side) -> float:
