@@ -216,6 +216,10 @@ def _once(entries: list[Path]) -> list[Path]:
     return found
 
 
+def _run_folders(folder: Path) -> list[Path]:
+    return _once([c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)])
+
+
 def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     """What a folder of runs holds, oldest first, and notes about those left out: incomplete ones,
     and those without a recording or a readable ``run.json``.
@@ -225,7 +229,7 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     """
     from harness.launch.rundir import load_run
 
-    children = _once([c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)])
+    children = _run_folders(folder)
     if not children:
         loose = _once(loose_recordings(folder)) or _once(_capture_folders(folder))
         return [Named(f.name, f) for f in loose], ()
@@ -256,8 +260,8 @@ def left_out(folder: Path, runs: Sequence[Named]) -> list[Named]:
 
     kept = {run.path for run in runs}
     found = []
-    for child in sorted(folder.iterdir()):
-        if child in kept or not child.is_dir() or not is_run(child):
+    for child in _run_folders(folder):
+        if child in kept:
             continue
         try:
             found.append(Named(child.name, child, created=load_run(child).when))

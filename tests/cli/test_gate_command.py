@@ -217,6 +217,15 @@ def test_runs_of_several_time_zones_have_one_order(reports: Path) -> None:
     assert gate(reports.parent, "reports")[0] == 1
 
 
+def test_a_link_to_the_newest_run_is_not_another_one_as_new(reports: Path) -> None:
+    (reports / "latest").symlink_to("run-3")
+    code, said = gate(reports.parent, "reports")
+    assert code == 1, said
+    (reports / "latest").unlink()
+    (reports / "latest").symlink_to("run-2")
+    assert gate(reports.parent, "reports")[0] == 1
+
+
 def test_of_two_runs_made_at_once_neither_is_the_newest(reports: Path) -> None:
     rewritten(reports, "run-2", created="2026-01-03T10:00:00Z")
     code, said = gate(reports.parent, "reports")
