@@ -140,14 +140,15 @@ def test_times_no_clock_shows_are_refused(tmp_path: Path, start: int, end: int) 
     assert caught.value.exit_code == 3
 
 
-def test_durations_that_overflow_together_are_refused(tmp_path: Path) -> None:
-    def fill(export: Export) -> None:
-        for number in range(8):
-            export.launch(5, 6, TID, number + 1, "cudaLaunchKernel")
-            export.kernel(0, FAR - 1, PID, number + 1, "k")
+def eight_long_kernels(export: Export) -> None:
+    for number in range(8):
+        export.launch(5, 6, TID, number + 1, "cudaLaunchKernel")
+        export.kernel(0, FAR - 1, PID, number + 1, "k")
 
+
+def test_durations_that_overflow_together_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableReport, match="centuries"):
-        harness.load(written(tmp_path, fill))
+        harness.load(written(tmp_path, eight_long_kernels))
 
 
 def test_ranges_that_overflow_together_are_refused(tmp_path: Path) -> None:
@@ -165,13 +166,8 @@ def test_ranges_that_overflow_together_are_refused(tmp_path: Path) -> None:
 
 
 def test_durations_of_parts_that_overflow_together_are_refused(tmp_path: Path) -> None:
-    def fill(export: Export) -> None:
-        for number in range(8):
-            export.launch(5, 6, TID, number + 1, "cudaLaunchKernel")
-            export.kernel(0, FAR - 1, PID, number + 1, "k")
-
     with pytest.raises(UnreadableReport, match="GPU ops that last centuries"):
-        list(iter_chunks(written(tmp_path, fill), 1))
+        list(iter_chunks(written(tmp_path, eight_long_kernels), 1))
 
 
 @pytest.mark.parametrize("many", [False, True])
