@@ -112,7 +112,8 @@ VIEWS: dict[str, dict[str, str]] = {
         "forward_ns": "Device time of the ops launched in the range, nested ranges included, but"
         " for backward ops whose forward range is known.",
         "backward_ns": "Device time of the backward ops whose autograd node was made by a forward"
-        " op in the range (sequence numbers of `emit_nvtx`, or torch.profiler's links).",
+        " op in the range (sequence numbers of `emit_nvtx`, or torch.profiler's links); those that"
+        " the policy leaves outside are not counted.",
         "total_ns": "Forward plus backward.",
         "backward_ops": "How many backward ops were so linked to the range.",
     },

@@ -21,6 +21,7 @@ from harness.measures import (
     Ops,
     Rows,
     busy,
+    claimed,
     distribution,
     layer_rows,
     name_rows,
@@ -208,12 +209,14 @@ def layers(found: Attribution) -> pd.DataFrame:
     """One row a path: GPU time (ns) of the ops launched in it, of the backward ops that belong to
     the forward ops in it, and both; nested ranges included. Calls of an operator are one row.
 
-    A backward op whose forward range is known counts there and not where backward was called.
+    A backward op whose forward range is known counts there and not where backward was called; one
+    that no range claims under the policy counts nowhere, so that outermost rows add up as in
+    ``ranges``.
     """
     rows = layer_rows(found)
     node = forward_nodes(found)
     ops = Ops.of(found)
-    known = node >= 0
+    known = (node >= 0) & claimed(found)
     home = replace(found, keep_op=ops.keep & ~known)
     out = {name: values[: rows.count] for name, values in rows.columns.items()}
     measured = totals(home, rows)

@@ -7,7 +7,7 @@ and then spread over the rows the context belongs to, so depth costs nothing an 
 
 from harness.measures.communication import communication, is_communication
 from harness.measures.distribution import distribution, quantiles
-from harness.measures.layers import layer_rows
+from harness.measures.layers import claimed, layer_rows
 from harness.measures.rows import Ops, Rows, name_rows, path_row_of_node, path_rows, path_tuples
 from harness.measures.totals import per_instance, totals
 from harness.measures.unions import busy
@@ -16,6 +16,7 @@ __all__ = [
     "Ops",
     "Rows",
     "busy",
+    "claimed",
     "communication",
     "distribution",
     "is_communication",

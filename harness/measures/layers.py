@@ -8,10 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.attribute.arrays import Ints, distinct
-from harness.attribute.engine import Attribution
-from harness.attribute.forward import operator_name
-from harness.measures.rows import Rows, nested_again, path_rows
+from harness.attribute.arrays import Ints, Mask, distinct
+from harness.attribute.engine import RULES, Attribution
+from harness.attribute.forward import forward_nodes, operator_name
+from harness.measures.rows import Ops, Rows, nested_again, path_rows
+from harness.trace import Warning_
+from harness.words import agree, plural
 
 
 def layer_rows(found: Attribution) -> Rows:
@@ -46,6 +48,31 @@ def layer_rows(found: Attribution) -> Rows:
     )
     nodes = np.flatnonzero(merged.of_lineage >= 0)
     return replace(merged, nested_again=nested_again(found, merged.of_lineage, nodes))
+
+
+def claimed(found: Attribution) -> Mask:
+    """Ops that a range claims under the policy."""
+    nobody = [RULES.index("outside"), RULES.index("unlinked")]
+    return np.isin(found.rule, nobody, invert=True)
+
+
+def backward_outside(found: Attribution) -> list[Warning_]:
+    """A warning where backward ops have a forward range, but no range claims them."""
+    left = (forward_nodes(found) >= 0) & ~claimed(found) & Ops.of(found).keep
+    number, ns = int(left.sum()), int(found.duration[left].sum())
+    if not number:
+        return []
+    hint = "--policy autograd lets the range that is open where backward is called claim them."
+    if found.policy != "thread":
+        hint = "Open a range around the call of backward(): it claims what backward launches."
+    return [
+        Warning_(
+            "backward-outside",
+            f"{plural(number, 'backward op')} ({ns} ns) {agree(number, 'is', 'are')} outside under "
+            f"--policy {found.policy}: left out of forward, backward and total",
+            hint,
+        )
+    ]
 
 
 def _keys(found: Attribution, rows: Rows, alias: Ints) -> list[tuple[int, tuple[int, ...]]]:

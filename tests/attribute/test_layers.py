@@ -22,6 +22,7 @@ from reference import Launch, Op, Program, Range, Thread
 import harness
 from harness import summarise
 from harness.attribute import Attribution, attribute
+from harness.report import Request, build
 
 H200 = Path(__file__).parent.parent / "data" / "h200"
 COLUMNS = ["forward_ns", "backward_ns", "total_ns", "backward_ops"]
@@ -67,6 +68,43 @@ def test_without_links_forward_is_all() -> None:
     }
     assert {path: row[0] for path, row in table.items()} == total
     assert {row[1] for row in table.values()} == {0}
+
+
+RECORDED = Path(__file__).parent.parent / "data" / "recorded"
+TRAINED = [H200 / "train.trace.json.gz", H200 / "train.sqlite"]
+EMITTED = [RECORDED / "emit-nvtx" / name for name in ("torch_trace.json.gz", "report.sqlite")]
+
+
+@pytest.mark.parametrize("policy", ["thread", "autograd", "process"])
+@pytest.mark.parametrize("path", [*TRAINED, *EMITTED], ids=lambda path: path.name)
+def test_outermost_rows_add_up_to_what_the_policy_attributes(path: Path, policy: str) -> None:
+    """Forward and backward move work between rows: none is added, and none lost."""
+    report = build(harness.load(path), Request(view="layers", policy=policy), name="")
+    table, ledger = report.rows, report.ledger
+    assert ledger is not None
+    outermost = table[table["path"].map(len) == 1]
+    assert int(outermost["total_ns"].sum()) == ledger.attributed_ns
+    assert (table["total_ns"] == table["forward_ns"] + table["backward_ns"]).all()
+    ranges = summarise.ranges(harness.load(path).attribute(policy))
+    assert int(ranges.loc[ranges["path"].map(len) == 1, "total_gpu_ns"].sum()) == (
+        ledger.attributed_ns
+    )
+
+
+def test_backward_that_the_policy_leaves_outside_is_told() -> None:
+    """144 ops, 2 517 144 ns: see ``test_train_by_its_links``."""
+    trace = harness.load(H200 / "train.trace.json.gz")
+    report = build(trace, Request(view="layers", policy="thread"), name="")
+    (told,) = [one for one in report.warnings if one.code == "backward-outside"]
+    assert told.message.startswith(
+        "144 backward ops (2517144 ns) are outside under --policy thread"
+    )
+    assert not report.rows["backward_ns"].any()
+    # A second name of an op, whatever the policy.
+    ops = summarise.ops(trace.attribute("thread"))
+    assert (ops.loc[ops["forward_path"].map(bool), "rule"] == "outside").sum() == 144
+    report = build(trace, Request(view="layers"), name="")
+    assert "backward-outside" not in [one.code for one in report.warnings]
 
 
 def program(backward_thread: int, *ranges: tuple[int, int, int, str], launch: int = 55) -> Program:
