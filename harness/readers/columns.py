@@ -361,7 +361,10 @@ def _batches(db: Database, query: Query) -> Iterator[list[Int64]]:
     cursor = db.connection.execute(query.sql())
     width = len(cursor.description)
     while True:
-        some = chain.from_iterable(islice(cursor, arrow_sqlite.BATCH_ROWS))
+        some = list(chain.from_iterable(islice(cursor, arrow_sqlite.BATCH_ROWS)))
+        # numpy would cut 2.7 to 2 and take text for a number; the other engine refuses both.
+        if not {int}.issuperset(map(type, some)):
+            raise TypeError(f"{next(value for value in some if type(value) is not int)!r:.80}")
         rows = np.fromiter(some, np.int64).reshape(-1, width)
         if not len(rows):
             return

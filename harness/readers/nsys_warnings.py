@@ -4,6 +4,7 @@
 The codes are stable:
 
 ==================== ==============================================================
+missing-values       GPU ops without start or end: left out of every figure
 missing-columns      a table has rows that cannot be read: times or ids are missing
 no-nvtx              nothing of NVTX was recorded: not traced, or not used by the program
 no-ranges            NVTX was traced (domains, marks), and not one range
@@ -47,6 +48,7 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
     """All warnings about one export, the gravest first."""
     return (
         *_missing_columns(db),
+        *_missing_values(db),
         *_nothing_recorded(db, tally),
         *_too_few_kernels(source, tally),
         *_graphs(tally),
@@ -66,6 +68,22 @@ def _missing_columns(db: Database) -> Iterator[Warning_]:
             "its rows are left out of every figure",
             "Export the report again with nsys export --type sqlite --force-overwrite true.",
         )
+
+
+def _missing_values(db: Database) -> Iterator[Warning_]:
+    for table in nsys_schema.OP_TABLES.values():
+        # Every version declares these NOT NULL: an export as nsys wrote it is not scanned.
+        if not db.has(table, "start", "end") or db.required[table] >= {"start", "end"}:
+            continue
+        sql = f"SELECT count(*) FROM {table} WHERE start IS NULL OR end IS NULL"
+        number = db.rows(sql, "i")[0][0]
+        if number:
+            yield Warning_(
+                "missing-values",
+                f"{table}: {plural(number, 'row')} without start or end: "
+                f"{agree(number, 'it is', 'they are')} left out of every figure",
+                "Export the report again with nsys export --type sqlite --force-overwrite true.",
+            )
 
 
 def _nothing_recorded(db: Database, tally: Tally) -> Iterator[Warning_]:

@@ -246,3 +246,43 @@ def test_rows_that_lack_a_needed_column_are_not_left_out_in_silence(
         db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
     found = [w for w in nsys_sqlite.read(path).warnings if w.code == "missing-columns"]
     assert [w.message.split(":")[0] for w in found] == [f"{table} has no column {column}"]
+
+
+def retyped(path: Path, table: str) -> Path:
+    """A copy of blocks.sqlite in which ``table`` keeps any value as it is."""
+    shutil.copyfile(DATA / "h200" / "blocks.sqlite", path)
+    with sqlite3.connect(path) as db:
+        columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})"))
+        db.execute(f"ALTER TABLE {table} RENAME TO before")
+        db.execute(f"CREATE TABLE {table} ({columns})")
+        db.execute(f"INSERT INTO {table} SELECT * FROM before")
+        db.execute("DROP TABLE before")
+    return path
+
+
+@pytest.mark.parametrize("column", ["start", "end", "correlationId", "deviceId", "shortName"])
+@pytest.mark.parametrize("value", [2.7, 2.0, "12", b"12", "", 1e300, float("inf")])
+@pytest.mark.parametrize("engine", ["auto", "stdlib"])
+def test_neither_engine_takes_another_type_for_a_number(
+    tmp_path: Path, engine: str, value: object, column: str
+) -> None:
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    path = retyped(tmp_path / "report.sqlite", table)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE {table} SET {column} = ? WHERE rowid = 3", (value,))
+    with pytest.raises(UnreadableReport, match=f"unexpected value in {table}"):
+        nsys_sqlite.read(path, engine=engine)
+
+
+def test_ops_without_a_time_are_counted(tmp_path: Path) -> None:
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    path = retyped(tmp_path / "report.sqlite", table)
+    before = nsys_sqlite.read(path)
+    assert "missing-values" not in codes(before)
+    with sqlite3.connect(path) as db:
+        db.execute(f"UPDATE {table} SET start = NULL WHERE rowid = 3")
+        db.execute(f"UPDATE {table} SET end = NULL WHERE rowid IN (3, 5)")
+    after = nsys_sqlite.read(path)
+    assert len(after.gpu_ops) == len(before.gpu_ops) - 2
+    (told,) = [one for one in after.warnings if one.code == "missing-values"]
+    assert told.message.startswith(f"{table}: 2 rows without start or end: they are left out")
