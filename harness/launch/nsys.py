@@ -291,12 +291,15 @@ def judge_recording(
 #: nsys's own words where it gave up before it started the program; seen with 2022.4 and 2023.4
 #: when another nsys starts or ends at the same moment.
 _NEVER_STARTED = ("Local Endpoint is not available", "Agent launcher failed")
+#: The same, where it is all that nsys said (2022.4); a program may print these words, too.
+_NEVER_STARTED_ALONE = "End of file"
 
 
 def never_started(folder: Path, stem: str, log: str) -> bool:
     """Whether nsys failed before it started the program, so that trying again repeats nothing."""
     left = any((folder / f"{stem}{suffix}").exists() for suffix in (".nsys-rep", ".qdstrm"))
-    return not left and any(words in log for words in _NEVER_STARTED)
+    alone = log.strip() == _NEVER_STARTED_ALONE
+    return not left and (alone or any(words in log for words in _NEVER_STARTED))
 
 
 _COMPLAINT = re.compile(r"\b(error|fail|fatal|cannot|unable|no reports|permission)", re.IGNORECASE)

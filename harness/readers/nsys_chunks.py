@@ -181,7 +181,7 @@ class Plan:
             kind = "ops" if key in KINDS else key
             self.bad_times += Counter({kind: int(np.count_nonzero(end < start))})
         if key == "ranges":
-            never = (end == nsys_schema.OPEN) | (end == self._capture_end)
+            never = nsys_schema.never_closed(start, end, self._capture_end)
             self.ranges += len(start)
             self.open_ranges += int(np.count_nonzero(never))
             lasted = np.maximum(end.astype(float) - start, 0)
@@ -192,7 +192,7 @@ class Plan:
 
     def never_closed(self) -> list[Query]:
         """Queries for the ranges that never closed."""
-        condition = f"end IS NULL OR end IN ({nsys_schema.OPEN}, {self._capture_end or -1})"
+        condition = nsys_schema.never_closed_sql(self._capture_end)
         return [_narrowed(query, condition) for query in self.queries.get("ranges", [])]
 
     def _read_few(

@@ -132,13 +132,10 @@ class Frames:
         if "ranges" not in self._columns:
             return empty_frame(RANGE_COLUMNS)
         start, end = self._take("ranges", "start"), self._take("ranges", "end")
-        is_open = end == nsys_schema.OPEN
-        capture_end = nsys_schema.capture_end(self.db)
-        if capture_end is not None:
-            # nsys writes the capture's end, not NULL: seen in 2022.4, 2023.4, 2025.3.
-            is_open |= end == capture_end
-        if is_open.any():
-            end[is_open] = np.maximum(start[is_open], whole_end)
+        is_open = nsys_schema.never_closed(start, end, nsys_schema.capture_end(self.db))
+        endless = end == nsys_schema.OPEN
+        if endless.any():
+            end[endless] = np.maximum(start[endless], whole_end)
         row = self._columns["ranges"].integers.pop("row", None)
         style = np.isin(self._take("ranges", "type"), nsys_schema.START_END).astype(np.int8)
         out = frame(

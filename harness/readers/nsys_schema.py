@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from harness.readers.columns import Database, Query
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.readers.columns import Database, Int64, Query
 
 NVTX = "NVTX_EVENTS"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -295,6 +298,25 @@ def capture_end(db: Database) -> int | None:
         return None
     value: int | None = db.rows("SELECT max(duration) FROM ANALYSIS_DETAILS", "i")[0][0]
     return value
+
+
+def never_closed(start: Int64, end: Int64, capture_end: int | None) -> NDArray[np.bool_]:
+    """Which ranges never closed: no end, or the capture's end in its place (2022.4 to 2025.3).
+
+    2023.4 now and then gives a duration that is too short; the process's end is then that place,
+    so a range that reaches over the capture's end counts as never closed, too.
+    """
+    never: NDArray[np.bool_] = end == OPEN
+    if capture_end is not None:
+        never |= (start <= capture_end) & (end >= capture_end)
+    return never
+
+
+def never_closed_sql(capture_end: int | None) -> str:
+    """The condition of ``never_closed``."""
+    if capture_end is None:
+        return f"end IS NULL OR end = {OPEN}"
+    return f"end IS NULL OR end = {OPEN} OR (start <= {capture_end} AND end >= {capture_end})"
 
 
 def _optional(db: Database, table: str, column: str, otherwise: int) -> str | int:

@@ -75,6 +75,9 @@ def test_a_start_that_failed_is_told_from_a_run_that_failed(tmp_path: Path) -> N
     log = "[QuadDCommon::tag_message*] = Local Endpoint is not available."
     assert nsys.never_started(tmp_path, "report", log)
     assert not nsys.never_started(tmp_path, "report", "Traceback (most recent call last):")
+    assert nsys.never_started(tmp_path, "report", "End of file\n")  # all that 2022.4.2 said, once
+    assert not nsys.never_started(tmp_path, "report", "EOFError: End of file\n")
+    assert not nsys.never_started(tmp_path, "report", "step 1\nEnd of file\n")
     (tmp_path / "report.qdstrm").touch()  # the program ran: once is enough
     assert not nsys.never_started(tmp_path, "report", log)
 

@@ -6,15 +6,18 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from nsys_files import DATA, Export, global_tid
 
-from harness.readers import nsys_sqlite, nsys_warnings
+from harness.readers import nsys_schema, nsys_sqlite, nsys_warnings
 from harness.trace import Trace
 
 MAIN, PROCESS = global_tid(10, 10), global_tid(10)
@@ -60,6 +63,42 @@ def test_a_graph_recorded_whole() -> None:
 def test_ranges_that_never_closed_are_named() -> None:
     message = told(nsys_sqlite.read(DATA / "h200/nested.sqlite"))["open-ranges"]
     assert message.startswith("1 of 78 ranges never closed ('never-popped')")
+
+
+def test_a_range_that_reaches_over_the_capture_never_closed(export: Export) -> None:
+    """As a 2023.4.4 wrote it once: the duration too short, the range's end the process's end."""
+    export.range(10, 80, MAIN, text="closed before")
+    export.range(79, 166, MAIN, text="never popped")
+    export.range(90, 95, MAIN, text="closed after")
+    export.add("ANALYSIS_DETAILS", globalVid=1, duration=84, startTime=0, stopTime=84)
+    ranges = nsys_sqlite.read(export.done()).ranges
+    assert dict(
+        zip(ranges["name"], zip(ranges["open"], ranges["end"], strict=True), strict=True)
+    ) == {
+        "closed before": (False, 80),
+        "never popped": (True, 166),
+        "closed after": (False, 95),
+    }
+
+
+@pytest.mark.parametrize("capture_end", [None, 0, 84])
+def test_never_closed_in_sql_and_in_columns(capture_end: int | None) -> None:
+    times = [(0, None), (0, 83), (0, 84), (0, 90), (84, 84), (84, 85), (85, 90), (-5, 0), (-5, -1)]
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.execute("CREATE TABLE r (start, end)")
+        db.executemany("INSERT INTO r VALUES (?, ?)", times)
+        condition = nsys_schema.never_closed_sql(capture_end)
+        by_sql = db.execute(f"SELECT start, end FROM r WHERE {condition} ORDER BY rowid").fetchall()
+    start = np.array([low for low, _ in times])
+    end = np.array([nsys_schema.OPEN if high is None else high for _, high in times])
+    never = nsys_schema.never_closed(start, end, capture_end)
+    assert by_sql == [pair for pair, at in zip(times, never, strict=True) if at]
+    expected = {
+        None: [(0, None)],
+        0: [(0, None), (0, 83), (0, 84), (0, 90), (-5, 0)],
+        84: [(0, None), (0, 84), (0, 90), (84, 84), (84, 85)],
+    }
+    assert by_sql == expected[capture_end]
 
 
 @pytest.mark.parametrize(
