@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -230,3 +231,27 @@ def test_torch_columns_left_out_by_a_filter_are_told(
     code, out, err = report(run_folder, option, "--view", "both")
     assert (code, out) == (2, "")
     assert option.split("=")[0] in err
+
+
+@pytest.mark.parametrize("column", ["start", "end"])
+@pytest.mark.parametrize("rows", ["lacking", "some"])
+def test_what_is_left_of_a_damaged_export_is_reported_with_a_warning(
+    tmp_path: Path, report: Command, rows: str, column: str
+) -> None:
+    """As for few kernels: the rest is sound, so the exit code is 0, and what is lost is named."""
+    path, table = tmp_path / "report.sqlite", "CUPTI_ACTIVITY_KIND_MEMSET"
+    shutil.copyfile(DATA / "train.sqlite", path)
+    with sqlite3.connect(path) as db:
+        if rows == "lacking":
+            db.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        else:
+            db.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
+            db.execute(f"DROP TABLE {table}")
+            db.execute(f"ALTER TABLE kept RENAME TO {table}")
+            db.execute(f"UPDATE {table} SET {column} = NULL WHERE rowid = 2")
+    code, out, _ = report(path, "--format", "json")
+    assert code == 0
+    wanted = {"lacking": "missing-columns", "some": "missing-values"}[rows]
+    assert wanted in [one["code"] for one in json.loads(out)["warnings"]]
+    memory = json.loads(report(path, "--format", "json", "--memory", "300M")[1])
+    assert wanted in [one["code"] for one in memory["warnings"]]
