@@ -117,6 +117,7 @@ class Columns:
     events: int = 0
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
+    unmeasured: int = 0  # GPU ops without a usable duration
     last: int = MISSING
     _noted: int = 0  # other events, usable ones
     _engine: _EngineNames = field(default_factory=_EngineNames)
@@ -231,6 +232,8 @@ class Columns:
             self.undated += int((~dated).sum())
             part = {name: values[dated] for name, values in part.items()}
         if len(part["start"]):
+            if table == "gpu":
+                self.unmeasured += int((part["length"] < 0).sum())
             ends = part["start"] + np.maximum(part.get("length", np.int64(0)), 0)
             self.last = max(self.last, int(ends.max()))
             self._parts[table].append({name: part[name] for name in _COLUMNS[table]})

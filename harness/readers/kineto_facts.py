@@ -198,6 +198,9 @@ def _mended(file: EventFile, columns: Columns, doubled: int) -> Iterator[Warning
     if columns.undated:
         undated = plural(columns.undated, "event")
         yield Warning_("undated-events", f"{undated} without a usable time left out")
+    if columns.unmeasured:
+        without = f"{plural(columns.unmeasured, 'GPU op')} without a usable duration"
+        yield Warning_("undated-events", f"{without} counted as 0 ns: times are too low")
     if file.repaired:
         yield Warning_(
             "repaired-json",

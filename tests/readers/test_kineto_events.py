@@ -300,3 +300,15 @@ def test_a_trace_of_another_tool_is_empty_and_says_so(tmp_path: Path) -> None:
     trace = kineto.read(write(tmp_path, '{"traceEvents": ' + events + "}"))
     assert (len(trace.ranges), len(trace.gpu_ops)) == (0, 0)
     assert [warning.code for warning in trace.warnings] == ["no-torch-events"]
+
+
+@pytest.mark.parametrize("dur", [-5, "abc", None])
+def test_a_kernel_without_a_usable_duration_is_told(tmp_path: Path, dur: object) -> None:
+    kernel = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 10, "dur": dur}
+    whole = kernel | {"ts": 20, "dur": 3, "args": {"correlation": 2}}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": [kernel | {"args": {"correlation": 1}}, whole]}))
+    trace = kineto.read(path)
+    assert (trace.gpu_ops["end"] - trace.gpu_ops["start"]).tolist() == [0, 3000]
+    told = [one.message for one in trace.warnings if one.code == "undated-events"]
+    assert told == ["1 GPU op without a usable duration counted as 0 ns: times are too low"]
