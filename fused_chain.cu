@@ -311,6 +311,23 @@ Tensor run_cuda(const Tensor& h, const Tensor& residual) {
 }
 #endif
 
+#ifdef __CUDACC__
+constexpr const char* kKernels = "for the CPU and for CUDA";
+#else
+constexpr const char* kKernels = "for the CPU only";
+#endif
+
+// What no kernel above takes: a layout that is not dense, another device, CUDA in a build without it.
+Tensor refuse(const Tensor& h, const Tensor& residual) {
+  TORCH_CHECK(h.layout() == at::kStrided, "fused_chain: h has layout ", h.layout(),
+              "; pass h.to_dense()");
+  TORCH_CHECK(residual.layout() == at::kStrided, "fused_chain: residual has layout ",
+              residual.layout(), "; pass residual.to_dense()");
+  TORCH_CHECK(false, "fused_chain: h is on ", h.device(), " and residual on ", residual.device(),
+              "; this build has kernels ", kKernels);
+  return h;
+}
+
 Tensor below_autograd(const Tensor& h, const Tensor& residual) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("harness::fused_chain", "")
@@ -351,6 +368,9 @@ TORCH_LIBRARY(harness, m) {
   m.def("fused_chain(Tensor h, Tensor residual) -> Tensor", {at::Tag::pt2_compliant_tag});
 }
 
+TORCH_LIBRARY_IMPL(harness, CompositeExplicitAutograd, m) {
+  m.impl("fused_chain", fused_chain::refuse);
+}
 TORCH_LIBRARY_IMPL(harness, CPU, m) { m.impl("fused_chain", fused_chain::run_cpu); }
 TORCH_LIBRARY_IMPL(harness, Meta, m) { m.impl("fused_chain", fused_chain::run_meta); }
 TORCH_LIBRARY_IMPL(harness, Autograd, m) { m.impl("fused_chain", fused_chain::run_autograd); }

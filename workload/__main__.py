@@ -75,9 +75,15 @@ def command(build_only: bool, **values: Any) -> int:
     try:
         return run(Options(**values))
     except torch.cuda.OutOfMemoryError as error:
-        raise HarnessError(
-            "the GPU's memory is too small for this shape", hint="Try --shape 8192x1024."
-        ) from error
+        raise _too_large("the GPU's memory") from error
+    except RuntimeError as error:  # torch has no type of its own for these two
+        if re.search("DefaultCPUAllocator|size calculation overflowed", str(error)):
+            raise _too_large("the memory") from error
+        raise
+
+
+def _too_large(memory: str) -> HarnessError:
+    return HarnessError(f"{memory} is too small for this shape", hint="Try --shape 8192x1024.")
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -185,7 +186,8 @@ def _compile(source: Path, flavour: Flavour, folder: Path) -> None:
                 with_cuda=flavour.name == "cuda",
                 is_python_module=False,
             )
-    except (RuntimeError, OSError) as error:
+    except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+        # torch asks the compiler for its version first, and lets that failure through as it is.
         log.write_text(f"{error}\n")
         raise HarnessError(
             f"building {SOURCE_NAME} for {flavour.name} failed: {first_error(str(error))}",

@@ -89,8 +89,26 @@ def test_a_view_that_starts_anywhere_is_fine() -> None:
         (torch.ones(2, 3).t(), torch.ones(3, 2), r"pass h\.contiguous\(\)"),
         (torch.ones(3, 2), torch.ones(2, 3).t(), r"pass residual\.contiguous\(\)"),
         (torch.ones(2), torch.ones(2, device="meta"), "h is on cpu but residual is on meta"),
+        (
+            torch.ones(2).to_sparse(),
+            torch.ones(2),
+            "^fused_chain: h has layout Sparse; pass h",
+        ),
+        (torch.ones(2), torch.ones(2).to_sparse(), "^fused_chain: residual has layout Sparse"),
+        (torch.ones(2).to_mkldnn(), torch.ones(2).to_mkldnn(), "^fused_chain: h has layout Mkldnn"),
     ],
-    ids=["float64", "int", "two dtypes", "shapes", "h strided", "residual strided", "devices"],
+    ids=[
+        "float64",
+        "int",
+        "two dtypes",
+        "shapes",
+        "h strided",
+        "residual strided",
+        "devices",
+        "h sparse",
+        "residual sparse",
+        "mkldnn",
+    ],
 )
 def test_what_it_does_not_take_is_named(h: Any, residual: Any, message: str) -> None:
     with pytest.raises(RuntimeError, match=message):

@@ -154,6 +154,23 @@ def test_no_compiler_is_exit_4(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_compiler_that_does_not_even_tell_its_version_is_one_line(tmp_path: Path) -> None:
+    done = run_module(tmp_path, CXX="false")
+    assert done.returncode == 70
+    assert "failed: " in done.stderr
+    assert "'--version']' returned non-zero exit status 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+# Weights of 40 PB, and a size that no integer holds.
+@pytest.mark.parametrize("shape", ["8x100000000", "8x99999999999"])
+def test_a_shape_that_no_memory_holds_is_one_line(
+    shape: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--device", "cpu", "--shape", shape]) == 3
+    assert "the memory is too small for this shape" in capsys.readouterr().err
+
+
 def test_a_build_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
