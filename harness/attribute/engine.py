@@ -85,6 +85,8 @@ class Attribution:
         ns = [int(duration[keep & (rule == code)].sum()) for code in range(5)]
         ops = [int((keep & (rule == code)).sum()) for code in range(5)]
         unsure = self.ambiguous & keep
+        kernel = (self.trace.gpu_ops["kind"] == "kernel").to_numpy()
+        outside = keep & (rule == OUTSIDE) & kernel
         return Ledger(
             gpu_ops=len(rule),
             gpu_ns=int(duration.sum()),
@@ -100,6 +102,8 @@ class Attribution:
             ops_by_rule=dict(zip(RULES[:3], ops[:3], strict=True)),
             ambiguous_ops=int(unsure.sum()),
             ambiguous_ns=int(duration[unsure].sum()),
+            outside_kernels=int(outside.sum()),
+            outside_kernel_ns=int(duration[outside].sum()),
         ).check(self.trace.source.path)
 
     @cached_property

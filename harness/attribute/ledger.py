@@ -30,6 +30,8 @@ class Ledger:
     ops_by_rule: dict[str, int] = field(default_factory=dict)
     ambiguous_ops: int = 0
     ambiguous_ns: int = 0
+    outside_kernels: int = 0  # of outside_ops, the kernels; without copies, sets and graphs
+    outside_kernel_ns: int = 0
 
     @property
     def balanced(self) -> bool:
@@ -68,4 +70,6 @@ class Ledger:
             "ops_by_rule": dict(self.ops_by_rule),
             "ambiguous_ops": self.ambiguous_ops,
             "ambiguous_ns": self.ambiguous_ns,
+            "outside_kernels": self.outside_kernels,
+            "outside_kernel_ns": self.outside_kernel_ns,
         }

@@ -32,6 +32,7 @@ def test_blocks_by_hand(report: Command) -> None:
     }
     ledger = found["ledger"]
     assert ledger["outside_ns"] == 1_365_885 + 530_239
+    assert (ledger["outside_kernel_ns"], ledger["outside_kernels"]) == (1_365_885, 20)
     assert ledger["balanced"] is True
     assert (found["schema"], found["policy"]) == ("harness.report/1", "autograd")
     assert found["source"]["kind"] == "nsys"
