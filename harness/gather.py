@@ -48,7 +48,7 @@ def inputs(paths: list[str]) -> list[Input]:
 
 
 def _expand(given: str) -> list[str]:
-    from harness.readers.paths import check_path
+    from harness.readers.paths import check_path, once
 
     try:
         check_path(given)
@@ -59,7 +59,7 @@ def _expand(given: str) -> list[str]:
     folder = Path(given)
     if not folder.is_dir() or is_run(folder):
         return [given]
-    inside = sorted(folder.iterdir())
+    inside = once(sorted(folder.iterdir()))
     runs = [str(child) for child in inside if child.is_dir() and is_run(child)]
     # An export and the report it came from are one recording.
     files = [

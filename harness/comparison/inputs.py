@@ -17,6 +17,7 @@ from harness.comparison.groups import UNKNOWN, Kind, kind_of, options_of
 from harness.comparison.kept import keep
 from harness.comparison.sides import Capture, Side, capture
 from harness.errors import UnreadableReport, UsageProblem
+from harness.readers.paths import once
 from harness.trace import Trace, Warning_
 from harness.words import plural
 
@@ -203,21 +204,8 @@ def _refuse_empty(whole: Trace, found: Attribution, options: Options) -> None:
         raise UnreadableReport(f"{whole.source.path}: {emptied.message}", hint=emptied.hint)
 
 
-def _once(entries: list[Path]) -> list[Path]:
-    """Each run or recording once: a link, such as ``latest``, to another entry is left out."""
-    own = {entry.resolve() for entry in entries if not entry.is_symlink()}
-    found: list[Path] = []
-    for entry in entries:
-        if not entry.is_symlink():
-            found.append(entry)
-        elif (target := entry.resolve()) not in own:
-            own.add(target)
-            found.append(entry)
-    return found
-
-
 def _run_folders(folder: Path) -> list[Path]:
-    return _once([c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)])
+    return once([c for c in sorted(folder.iterdir()) if c.is_dir() and is_run(c)])
 
 
 def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
@@ -231,7 +219,7 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
 
     children = _run_folders(folder)
     if not children:
-        loose = _once(loose_recordings(folder)) or _once(_capture_folders(folder))
+        loose = once(loose_recordings(folder)) or once(_capture_folders(folder))
         return [Named(f.name, f) for f in loose], ()
     found: list[tuple[str, str, Named]] = []
     notes = []

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UnreadableReport, UsageProblem
+from harness.readers.paths import check_lfs
 
 SCHEMA = "harness.run/1"
 INCOMPLETE = ".incomplete"
@@ -203,10 +204,11 @@ def load_run(path: str | Path) -> Run:
     """Read a run folder's ``run.json``. Unknown keys are ignored, missing ones have defaults.
 
     Raises:
-        UnreadableReport: there is no readable ``run.json``.
+        UnreadableReport: there is no readable ``run.json``, or a Git LFS pointer instead.
     """
     folder = Path(path)
     file = folder / "run.json" if folder.is_dir() else folder
+    check_lfs(file)
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

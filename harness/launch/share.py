@@ -16,7 +16,7 @@ from harness.gpu_ids import pseudonym, replace_uuids
 from harness.launch.environment import looks_secret
 from harness.launch.rundir import Run, load_run, refuse_existing
 from harness.readers.inspect_report import is_export
-from harness.readers.paths import check_lfs, is_lfs_pointer
+from harness.readers.paths import check_lfs, is_lfs_pointer, lfs_pointer
 from harness.readers.scrub import REMOVED, scrub
 
 _TABLES = re.compile(r"torch_ops(_by_shape)?(\.\d+)?\.(txt|json)$")
@@ -36,7 +36,8 @@ def share(source: Path, target: Path) -> Shared:
 
     Raises:
         UsageProblem: ``target`` exists, or ``source`` is a ``.nsys-rep``, which cannot be scrubbed.
-        UnreadableReport: ``source`` is neither a run folder nor an export.
+        UnreadableReport: ``source`` is neither a run folder nor an export, or of all its recordings
+            only the Git LFS pointers are here.
     """
     check_lfs(source)
     if source.suffix == ".nsys-rep":
@@ -51,6 +52,8 @@ def share(source: Path, target: Path) -> Shared:
             f"{source}: not an nsys export that can be read",
             hint="Give a run folder, or a .sqlite that nsys export wrote.",
         )
+    if source.is_dir():
+        _refuse_pointers(source)
     target.mkdir(parents=True)
     if run is None:
         scrub(source, target / source.name)
@@ -65,7 +68,7 @@ def share(source: Path, target: Path) -> Shared:
             continue
         if name.endswith(".sqlite") and is_export(file):
             scrub(file, target / name)
-        elif name.startswith("torch_trace") and name.endswith(".json.gz"):
+        elif _is_trace(name):
             scrub_trace(file, target / name)
         elif _TABLES.fullmatch(name):
             (target / name).write_bytes(file.read_bytes())
@@ -76,6 +79,20 @@ def share(source: Path, target: Path) -> Shared:
             continue
         copied.append(name)
     return Shared(target, tuple(copied), tuple(left_out))
+
+
+def _refuse_pointers(folder: Path) -> None:
+    files = [file for file in folder.iterdir() if _is_recording(file.name)]
+    if files and all(map(is_lfs_pointer, files)):
+        raise lfs_pointer(min(files))
+
+
+def _is_recording(name: str) -> bool:
+    return name.endswith(".sqlite") or _is_trace(name)
+
+
+def _is_trace(name: str) -> bool:
+    return name.startswith("torch_trace") and name.endswith(".json.gz")
 
 
 def _why(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import UnreadableReport
@@ -42,6 +43,20 @@ def check_path(path: str | Path) -> None:
             raise UnreadableReport(
                 f"{path}: {words}, not a file", hint="Write it to a file first, and give that."
             )
+
+
+def once(entries: Iterable[Path]) -> list[Path]:
+    """Each entry of a folder once: a link, such as ``latest``, to another of them is left out."""
+    entries = list(entries)
+    own = {entry.resolve() for entry in entries if not entry.is_symlink()}
+    found: list[Path] = []
+    for entry in entries:
+        if entry.is_symlink():
+            if (target := entry.resolve()) in own:
+                continue
+            own.add(target)
+        found.append(entry)
+    return found
 
 
 def is_lfs_pointer(path: str | Path) -> bool:

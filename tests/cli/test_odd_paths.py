@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from pathlib import Path
 
@@ -72,3 +73,33 @@ def test_git_lfs_pointers_are_called_so(tmp_path: Path, command: str, name: str)
     assert done.returncode in (2, 3)
     one_line(done.stderr)
     assert "Git LFS pointer" in done.stderr
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "pointers"),
+    [
+        ("report", ("run.json",)),
+        ("share", ("run.json",)),
+        ("report", ("report.sqlite", "torch_trace.json.gz")),
+        ("share", ("report.sqlite", "torch_trace.json.gz")),
+        ("doctor", ("report.sqlite", "torch_trace.json.gz")),
+    ],
+)
+def test_a_run_folder_of_git_lfs_pointers(
+    tmp_path: Path, command: str, pointers: tuple[str, ...]
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "run.json").write_text('{"schema": "harness.run/1", "name": "run", "complete": true}')
+    if "report.sqlite" not in pointers:
+        shutil.copy(DATA / "blocks.sqlite", run / "report.sqlite")
+    for name in pointers:
+        (run / name).write_text(POINTER)
+    done = harness(tmp_path, command, "run")
+    assert (done.returncode, done.stdout) == (3, "")
+    one_line(done.stderr)
+    assert f"{pointers[0]}: a Git LFS pointer" in done.stderr
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run"]

@@ -43,6 +43,25 @@ def test_several_inputs_are_one_frame(report: Command) -> None:
         assert entry["ledger"] == single["ledger"]
 
 
+def test_a_link_beside_what_it_links_to_is_not_a_second_report(
+    tmp_path: Path, report: Command
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        shutil.copy(DATA / "blocks.sqlite", tmp_path / name / "report.sqlite")
+    (tmp_path / "latest").symlink_to("two")
+    (tmp_path / "zzz").symlink_to(tmp_path / "one")
+    code, out, _ = report(tmp_path, "--format", "json")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)["reports"]] == ["one", "two"]
+    away = tmp_path / "away"
+    away.mkdir()
+    for name in ("one", "two"):  # links to elsewhere are all there is of them
+        (away / name).symlink_to(tmp_path / name)
+    code, out, _ = report(away, "--format", "json")
+    assert [entry["name"] for entry in json.loads(out)["reports"]] == ["one", "two"]
+
+
 def test_a_failed_input_costs_only_itself(tmp_path: Path, report: Command) -> None:
     broken = tmp_path / "rank3.sqlite"
     broken.write_bytes((DATA / "blocks.sqlite").read_bytes()[:20_000])
