@@ -130,10 +130,15 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         by=options["by"],
         force=options["force"],
     )
-    if options["every"] and len(paths) == 2 and options["baseline"] is None:
-        raise UsageProblem("--all belongs to a folder of runs")
+    if options["every"]:
+        for other in ("newest", "fail_on"):
+            if options[other]:
+                option = "--" + other.replace("_", "-")
+                raise UsageProblem(f"{option} is about the newest run, and --all about every one")
     question = options["newest"] or limit is not None
     plans = make_plans(paths, options["baseline"], options["newest"], question, limit is not None)
+    if options["every"] and not plans.folder:
+        raise UsageProblem("--all belongs to a folder of runs")
     for note in plans.notes:
         say(note.message, note.hint)
     groups = _compare_groups(plans, asked, options["source"], question)

@@ -62,7 +62,8 @@ def overview(folder: str, groups: Sequence[Group], alone: Sequence[str], more: i
         "harness compare BASE NEW compares any two, in full; --baseline NAME every run with one."
     )
     if more:
-        facts.append(f"Below, the newest comparison; --all shows the other {more}, range by range.")
+        others = "other one" if more == 1 else f"other {more}"
+        facts.append(f"Below, the newest comparison; --all shows the {others}, range by range.")
     sections = [_section(group) for group in groups]
     return Page(
         title=f"{printable(folder)}: {plural(runs, 'run')}, {many},"

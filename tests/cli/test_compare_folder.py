@@ -91,12 +91,19 @@ def test_below_the_overview_is_the_newest_comparison_and_a_word_of_the_others(
     done = harness(reports.parent, "compare", "reports")
     assert "train → train-8" in done.stdout
     assert "small → small-tf32" not in done.stdout
-    assert "--all shows the other 1," in done.stdout
+    assert "--all shows the other one," in done.stdout
     every = harness(reports.parent, "compare", "reports", "--all").stdout
     assert "small → small-tf32" in every
     assert "--all" not in every
-    pair = harness(reports, "compare", "small", "small-tf32", "--all")
-    assert (pair.returncode, pair.stdout) == (2, "")
+    for more in (
+        ("small", "small-tf32"),
+        ("small", "--baseline", "small-tf32"),
+        (".", "--newest"),
+        (".", "--fail-on", "slower"),
+    ):
+        refused = harness(reports, "compare", *more, "--all")
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert "--all" in refused.stderr
 
 
 def test_a_link_to_another_run_of_the_folder_is_not_a_run_of_its_own(
