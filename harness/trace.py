@@ -120,11 +120,12 @@ def empty_frame(columns: dict[str, str]) -> pd.DataFrame:
 
 
 _KERNEL_LAUNCH = re.compile("cu(da)?Launch(Cooperative)?Kernel")
-
-
-def is_kernel_launch(name: str) -> bool:
-    """Is this the name of an API call that launches one kernel?"""
-    return _KERNEL_LAUNCH.match(name) is not None
+#: API calls that each make one GPU op, of that kind.
+MAKERS = {
+    "kernel": _KERNEL_LAUNCH,
+    "memcpy": re.compile("cu(da)?Memcpy(?!Batch)"),
+    "memset": re.compile("cu(da)?Memset"),
+}
 
 
 def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:

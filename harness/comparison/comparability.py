@@ -29,6 +29,8 @@ MIXED = "differs between captures"
 #: Warnings of a recording that lacks GPU work it should have: its times are too low.
 _LOSSES = (
     "few-kernels",
+    "few-copies",
+    "few-sets",
     "process-without-ops",
     "two-profilers",
     "no-kernels",

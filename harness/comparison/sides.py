@@ -17,7 +17,7 @@ import pandas as pd
 
 from harness import summarise
 from harness.comparison.idle import idle_of_instances
-from harness.comparison.lost import kernels_lost
+from harness.comparison.lost import ops_lost
 from harness.comparison.statistics import Sample, median_variance
 from harness.measures import path_rows
 
@@ -144,7 +144,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         devices=tuple(sorted(found.trace.gpu_ops["device"].unique().tolist())),
         graphs=_graphs(found.trace.gpu_ops),
         fingerprint=_fingerprint(found.trace),
-        lost=kernels_lost(found),
+        lost=ops_lost(found),
         started=_started(found.trace),
         outside_ns=found.ledger.outside_ns + found.ledger.unlinked_ns,
         gpu_ns=found.ledger.gpu_ns,

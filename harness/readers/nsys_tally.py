@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.readers.columns import Int64
-from harness.trace import Trace, is_kernel_launch
+from harness.trace import KINDS, MAKERS, Trace
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,7 @@ class Tally:
 
     ``unlinked`` ops have no launch with their process and correlation id; ``early`` of them began
     before the first call of the recording. ``bad_times`` counts rows that end before they start.
+    ``copy_calls_of`` and ``set_calls_of`` count API calls, each of which makes one op.
     ``nodes_of`` counts graph nodes made; these are the same in every part.
     """
 
@@ -48,6 +49,10 @@ class Tally:
     kernel_launches_of: Mapping[int, int] = field(default_factory=Counter)
     ops_of: Mapping[int, int] = field(default_factory=Counter)
     kernels_of: Mapping[int, int] = field(default_factory=Counter)
+    copy_calls_of: Mapping[int, int] = field(default_factory=Counter)
+    copies_of: Mapping[int, int] = field(default_factory=Counter)
+    set_calls_of: Mapping[int, int] = field(default_factory=Counter)
+    sets_of: Mapping[int, int] = field(default_factory=Counter)
     graphs_of: Mapping[int, int] = field(default_factory=Counter)
     nodes_of: Mapping[int, int] = field(default_factory=Counter)
     bad_times: Mapping[str, int] = field(default_factory=Counter)
@@ -58,25 +63,32 @@ class Tally:
         """``first_call`` (ns) is that of the whole recording, of which ``trace`` is a part."""
         ops, nodes = trace.gpu_ops, trace.graph_nodes
         process = ops["process"]
-        graph = (ops["kind"] == "graph").to_numpy()
+        of_kind = {kind: (ops["kind"] == kind).to_numpy() for kind in KINDS}
         unlinked, early = _unlinked(trace, first_call)
         return cls(
             launches=len(trace.launches),
             ops=len(ops),
-            graphs=int(graph.sum()),
+            graphs=int(of_kind["graph"].sum()),
             unlinked=unlinked,
             early=early,
-            kernel_launches_of=_kernel_launches(trace),
+            kernel_launches_of=_calls(trace, "kernel"),
             ops_of=_by_value(process),
-            kernels_of=_by_value(process[(ops["kind"] == "kernel").to_numpy()]),
-            graphs_of=_by_value(process[graph]),
+            kernels_of=_by_value(process[of_kind["kernel"]]),
+            copy_calls_of=_calls(trace, "memcpy"),
+            copies_of=_by_value(process[of_kind["memcpy"]]),
+            set_calls_of=_calls(trace, "memset"),
+            sets_of=_by_value(process[of_kind["memset"]]),
+            graphs_of=_by_value(process[of_kind["graph"]]),
             nodes_of=_by_value(nodes["process"]),
         )
 
     def __add__(self, other: Tally) -> Tally:
         """Of two parts; ``ranges`` and ``bad_times``, which parts share, are the first's."""
         counts = ("launches", "ops", "graphs", "unlinked", "early")
-        mappings = ("kernel_launches_of", "ops_of", "kernels_of", "graphs_of")
+        mappings = (
+            "kernel_launches_of", "ops_of", "kernels_of", "copy_calls_of", "copies_of",
+            "set_calls_of", "sets_of", "graphs_of",
+        )  # fmt: skip
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in counts}
         for name in mappings:
             sums[name] = Counter(getattr(self, name)) + Counter(getattr(other, name))
@@ -87,10 +99,10 @@ def _by_value(column: pd.Series[int]) -> Counter[int]:
     return Counter({int(value): int(n) for value, n in column.value_counts().items()})  # type: ignore[call-overload]
 
 
-def _kernel_launches(trace: Trace) -> Counter[int]:
-    """Kernel launches a process."""
+def _calls(trace: Trace, kind: str) -> Counter[int]:
+    """API calls a process that make one op of that kind each."""
     names = trace.launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if is_kernel_launch(name)]
+    wanted = [i for i, name in enumerate(names.categories) if MAKERS[kind].match(name)]
     rows = np.isin(names.codes.to_numpy(), wanted)
     thread = trace.launches["thread"].to_numpy()[rows]
     counts = np.bincount(thread, minlength=len(trace.threads)).tolist()

@@ -11,6 +11,8 @@ no-ranges            NVTX was traced (domains, marks), and not one range
 no-gpu-ops           no kernel, copy, set or graph launch was recorded
 no-launches          GPU ops but no CUDA API calls: every op is unlinked
 few-kernels          many kernel launches, few kernels (nsys older than the driver)
+few-copies           many API calls that copy, few copies recorded
+few-sets             many API calls that set memory, few sets recorded
 process-without-ops  a process launched kernels, and none of them was recorded
 graph-level          CUDA graphs were recorded as wholes, not kernel by kernel
 clipped              many GPU ops have no launch record in their own process
@@ -51,6 +53,8 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
         *_missing_values(db),
         *_nothing_recorded(db, tally),
         *_too_few_kernels(source, tally),
+        *_too_few("few-copies", ("copy", "copies"), tally, tally.copy_calls_of, tally.copies_of),
+        *_too_few("few-sets", ("set", "sets"), tally, tally.set_calls_of, tally.sets_of),
         *_graphs(tally),
         *_unlinked(tally),
         *_ranges(tally.ranges),
@@ -165,6 +169,33 @@ def _too_few_kernels(source: Source, tally: Tally) -> Iterator[Warning_]:
             f"{agree(found, 'was', 'were')} recorded{_versions(source)}: times are far too low",
             "nsys older than the driver's CUDA drops kernels without failing: use an nsys as new "
             "as the driver (harness doctor compares them).",
+        )
+
+
+def _too_few(
+    code: str,
+    word: tuple[str, str],
+    tally: Tally,
+    calls_of: Mapping[int, int],
+    ops_of: Mapping[int, int],
+) -> Iterator[Warning_]:
+    """Copies or sets that are missing: none at all, or less than half of many.
+
+    A call during stream capture makes a graph node, and a graph recorded as a whole hides what is
+    in it: processes with either say nothing. One without any op has a warning of its own.
+    """
+    graphs = {**tally.graphs_of, **tally.nodes_of}
+    heard = [p for p in calls_of if tally.ops_of.get(p) and not graphs.get(p)]
+    wanted = sum(calls_of[p] for p in heard)
+    found = sum(ops_of.get(p, 0) for p in heard)
+    if (wanted and not found) or (wanted >= 20 and found < wanted / 2):
+        calls = f"{wanted} API {agree(wanted, 'call', 'calls')} for a {word[0]}"
+        yield Warning_(
+            code,
+            f"{calls}, but {found or 'no'} {agree(found, *word)} "
+            f"{agree(found, 'was', 'were')} recorded: times are too low",
+            "Their table was lost, or the recording was cut: export the .nsys-rep again "
+            "(nsys export -t sqlite), or record again.",
         )
 
 

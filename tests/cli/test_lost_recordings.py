@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 
 from planted import AA, run_folder
 
+DATA = Path(__file__).parents[1] / "data" / "h200"
 RECORDED = Path(__file__).parents[2] / "reports"
 WITHOUT_NSYS = environment(HARNESS_NSYS="/nowhere")
 
@@ -98,3 +101,34 @@ def test_a_capture_that_is_gone_costs_only_itself(tmp_path: Path) -> None:
     assert codes(document)["missing-captures"] == (
         "new: 2 of 4 captures found (no longer in the folder: report.sqlite, report.3.sqlite)"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "said"),
+    [
+        ("memops", "MEMCPY", "20 API calls for a copy"),
+        ("train", "MEMSET", "32 API calls for a set"),
+    ],
+)
+def test_a_gate_does_not_pass_a_lost_table(
+    tmp_path: Path, name: str, table: str, said: str
+) -> None:
+    base = Path(shutil.copy(DATA / f"{name}.sqlite", tmp_path / "base.sqlite"))
+    new = Path(shutil.copy(base, tmp_path / "new.sqlite"))
+    with closing(sqlite3.connect(new)) as db:
+        db.execute(f"DROP TABLE CUPTI_ACTIVITY_KIND_{table}")
+        db.commit()
+    done = harness(tmp_path, "compare", "base.sqlite", "new.sqlite", "--fail-on", "slower")
+    assert done.returncode == 3, done.stdout
+    assert said in " ".join((done.stdout + done.stderr).split())
+
+
+def test_a_gate_does_not_pass_a_lost_copy(tmp_path: Path) -> None:
+    base = Path(shutil.copy(DATA / "memops.sqlite", tmp_path / "base.sqlite"))
+    new = Path(shutil.copy(base, tmp_path / "new.sqlite"))
+    with closing(sqlite3.connect(new)) as db:
+        db.execute("DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE rowid = 7")
+        db.commit()
+    done = harness(tmp_path, "compare", "base.sqlite", "new.sqlite", "--fail-on", "slower")
+    assert done.returncode == 3, done.stdout
+    assert "1 of 20 copying calls without a copy" in " ".join((done.stdout + done.stderr).split())

@@ -46,7 +46,7 @@ def program(export: Export, tid: int, launches: int, kernels: int, api: str) -> 
 
 def test_codes_are_in_the_table() -> None:
     source = Path(nsys_warnings.__file__).read_text()
-    used = set(re.findall(r'Warning_\(\s*"([a-z-]+)"', source))
+    used = set(re.findall(r'(?:Warning_|_too_few)\(\s*"([a-z-]+)"', source))
     assert used == set(re.findall(r"^([a-z]+(?:-[a-z]+)+|clipped)  ", source, re.MULTILINE))
 
 
@@ -99,6 +99,39 @@ def test_never_closed_in_sql_and_in_columns(capture_end: int | None) -> None:
         84: [(0, None), (0, 84), (0, 90), (84, 84), (84, 85)],
     }
     assert by_sql == expected[capture_end]
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "code", "said"),
+    [
+        ("memops", "MEMCPY", "few-copies", "20 API calls for a copy, but no copies were recorded"),
+        ("train", "MEMSET", "few-sets", "32 API calls for a set, but no sets were recorded"),
+    ],
+)
+@pytest.mark.parametrize("how", ["DROP TABLE", "DELETE FROM"])
+def test_lost_copies_and_sets(
+    tmp_path: Path, name: str, table: str, code: str, said: str, how: str
+) -> None:
+    path = Path(shutil.copy(DATA / f"h200/{name}.sqlite", tmp_path))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(f"{how} CUPTI_ACTIVITY_KIND_{table}")
+        db.commit()
+    warnings = told(nsys_sqlite.read(path))
+    assert list(warnings) == [code]
+    assert warnings[code].startswith(said)
+
+
+@pytest.mark.parametrize(("left", "is_told"), [(10, False), (9, True)])
+def test_half_of_many_copies_are_few(tmp_path: Path, left: int, is_told: bool) -> None:
+    path = Path(shutil.copy(DATA / "h200/memops.sqlite", tmp_path))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute(
+            "DELETE FROM CUPTI_ACTIVITY_KIND_MEMCPY WHERE rowid NOT IN "
+            "(SELECT rowid FROM CUPTI_ACTIVITY_KIND_MEMCPY LIMIT ?)",
+            (left,),
+        )
+        db.commit()
+    assert ("few-copies" in told(nsys_sqlite.read(path))) is is_told
 
 
 @pytest.mark.parametrize(
