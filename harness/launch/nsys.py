@@ -280,6 +280,13 @@ def judge_recording(
         problem = importer_problem(importer)
         what, hint = problem or ("its importer failed", "The log says more.")
         return Left("recording-only", f"nsys left only a .qdstrm: {what}", hint)
+    if never_started(folder, stem, log):
+        said = next((line for line in log.splitlines() if _NEVER_STARTED.search(line)), "").strip()
+        return Left(
+            "nothing",
+            f"nsys failed before it started the program: {said}",
+            "Another nsys that starts or ends at the same moment does this: try again.",
+        )
     limited = capture_range(extra)
     if limited is not None:
         return Left("nothing", f"the capture range ({limited}) never began", _range_hint(limited))
@@ -290,16 +297,17 @@ def judge_recording(
 
 #: nsys's own words where it gave up before it started the program; seen with 2022.4 and 2023.4
 #: when another nsys starts or ends at the same moment.
-_NEVER_STARTED = ("Local Endpoint is not available", "Agent launcher failed")
-#: The same, where it is all that nsys said (2022.4); a program may print these words, too.
-_NEVER_STARTED_ALONE = "End of file"
+_NEVER_STARTED = re.compile(
+    r"Local Endpoint is not available|Agent launcher (failed|exited|exceeded)"
+    r"|^The proxy is not started\.$|errinfo_api_function_\*\] = sem_open$|\A\s*End of file\s*\Z",
+    re.MULTILINE,
+)
 
 
 def never_started(folder: Path, stem: str, log: str) -> bool:
     """Whether nsys failed before it started the program, so that trying again repeats nothing."""
     left = any((folder / f"{stem}{suffix}").exists() for suffix in (".nsys-rep", ".qdstrm"))
-    alone = log.strip() == _NEVER_STARTED_ALONE
-    return not left and (alone or any(words in log for words in _NEVER_STARTED))
+    return not left and _NEVER_STARTED.search(log) is not None
 
 
 _COMPLAINT = re.compile(r"\b(error|fail|fatal|cannot|unable|no reports|permission)", re.IGNORECASE)

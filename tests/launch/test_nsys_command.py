@@ -78,6 +78,13 @@ def test_a_start_that_failed_is_told_from_a_run_that_failed(tmp_path: Path) -> N
     assert nsys.never_started(tmp_path, "report", "End of file\n")  # all that 2022.4.2 said, once
     assert not nsys.never_started(tmp_path, "report", "EOFError: End of file\n")
     assert not nsys.never_started(tmp_path, "report", "step 1\nEnd of file\n")
+    for line in ("The proxy is not started.", "[boost::errinfo_api_function_*] = sem_open"):
+        assert nsys.never_started(tmp_path, "report", f"Generating x\n{line}\n\n")
+        left = nsys.judge_recording(
+            tmp_path, "report", line, nsys.find_importer("nsys"), ["-cnvtx"]
+        )
+        assert left.message == f"nsys failed before it started the program: {line}"
+    assert not nsys.never_started(tmp_path, "report", "why: The proxy is not started.\n")
     (tmp_path / "report.qdstrm").touch()  # the program ran: once is enough
     assert not nsys.never_started(tmp_path, "report", log)
 
