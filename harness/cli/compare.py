@@ -15,7 +15,7 @@ from harness.cli.compare_plan import Plan, Plans, make_plans
 from harness.cli.filters import filter_options, selection_from
 from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, say, terminal_style, write
-from harness.errors import ExitCode, HarnessError, UnreadableReport, UsageProblem
+from harness.errors import HarnessError, UnreadableReport, UsageProblem
 
 if TYPE_CHECKING:
     from harness.comparison.build import Options
@@ -152,9 +152,9 @@ def command(paths: tuple[str, ...], **options: Any) -> int:
         try:
             _append(summary_file, _render(shown, "markdown", None))
         except HarnessError as error:
-            if outcome is None or outcome.code != ExitCode.FAILED:
+            if outcome is None:
                 raise
-            say(error.message, error.hint)  # the regression is the answer all the same
+            say(error.message, error.hint)  # the gate's answer stands all the same
     if outcome is None:
         return 0
     if format_ not in ("table", "markdown") or options["output"] is not None:
