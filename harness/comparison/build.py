@@ -9,18 +9,17 @@ from dataclasses import dataclass, field, replace
 
 from harness.comparison.comparability import EXPECTED, facts
 from harness.comparison.explain import CHANGED, beside_gpu_time, blame_nested, explain, summarise
-from harness.comparison.kernel_names import short
 from harness.comparison.result import (
-    MORE_EXECUTIONS,
     SAME_RECORDING,
     UNKNOWN_GPU,
     Comparison,
     Fact,
+    Growth,
     Row,
 )
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
-from harness.comparison.unseen import few_slow, outside_grew
+from harness.comparison.unseen import few_slow, more_executions, outside_grew
 from harness.comparison.verdict import Verdict, decide, percent
 from harness.errors import UnreadableReport
 from harness.selection import Selection
@@ -62,6 +61,7 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         raise UnreadableReport(_nothing(base, new, options), hint=_nothing_hint(base, new, options))
     kept.sort(key=lambda row: -abs(row.change_ns))
     kept = blame_nested(kept)
+    growths = tuple(_unseen(base, new, pairs, kept, options))
     return Comparison(
         base=_side_dict(base),
         new=_side_dict(new),
@@ -77,8 +77,9 @@ def build(base: Side, new: Side, options: Options) -> Comparison:
         in_turn=any(one.method == "in turn" for one in found.values()),
         warnings=(
             *_warnings(base, new, kept, known, len(keys) - len(kept), options),
-            *_unseen(base, new, pairs, kept, options),
+            *(growth.warning for growth in growths),
         ),
+        growths=growths,
     )
 
 
@@ -88,8 +89,9 @@ def _unseen(
     pairs: Mapping[Key, tuple[Sample, Sample]],
     rows: Sequence[Row],
     options: Options,
-) -> Iterator[Warning_]:
+) -> Iterator[Growth]:
     """Growth that no row shows; what is outside a selection was not asked for."""
+    yield from more_executions(rows)
     if options.measure == "gpu" and not options.selection:
         yield from outside_grew(base, new, options.threshold)
     yield from few_slow(pairs, base, new, rows, options.threshold)
@@ -247,7 +249,6 @@ def _warnings(
     options: Options,
 ) -> tuple[Warning_, ...]:
     found: list[Warning_] = [*base.notes, *new.notes, *_on_both_sides(base, new)]
-    found += _more_executions(rows)
     single = [row for row in rows if row.unit == "instance"]
     if single:
         found.append(_single_captures(base, new, len(single)))
@@ -302,28 +303,6 @@ def _on_both_sides(base: Side, new: Side) -> list[Warning_]:
             SAME_RECORDING,
             f"{what} on both sides: a comparison with itself finds no change",
             "Check that the paths are those of two runs.",
-        )
-    ]
-
-
-#: Executions a capture further apart than this are more work.
-_MORE_OFTEN = 1.05
-
-
-def _more_executions(rows: Sequence[Row]) -> list[Warning_]:
-    """Kernels are compared one execution at a time: twice as many of them cost twice the time."""
-    more = [r for r in rows if r.kernel and 0 < r.base_instances * _MORE_OFTEN < r.new_instances]
-    if not more:
-        return []
-    first = more[0]
-    rest = f" and {len(more) - 1} more" if len(more) > 1 else ""
-    return [
-        Warning_(
-            MORE_EXECUTIONS,
-            f"{short(first.kernel)} in {first.name}{rest} ran more often: {first.new_instances:.4g}"
-            f" executions instead of {first.base_instances:.4g}; times of one execution do not"
-            " show that",
-            "Without --by kernels, all that a range launched is compared.",
         )
     ]
 

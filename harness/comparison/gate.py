@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.comparison.result import (
-    FEW_SLOW,
-    MORE_EXECUTIONS,
-    OUTSIDE_GREW,
     SAME_RECORDING,
     UNKNOWN_GPU,
     Comparison,
@@ -54,7 +51,7 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
 
     A limit finer than the threshold counts: what is ``same`` to the threshold may be too slow.
     Nothing is told by a recording compared with itself, nor by a side that lost captures and has
-    too few left; nor while work grew that no median of a range shows.
+    too few left; nor while work that no row shows grew by more than the limit.
     """
     fine = limit < comparison.threshold
     least = 0.0 if limit == comparison.threshold else limit
@@ -62,7 +59,7 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     regressed = tuple(r for r in comparison.items if _regressed(r, least, fine))
     if regressed:
         return Outcome(ExitCode.FAILED, f"regressed: {_names(regressed)}", regressed)
-    doubt = _doubtful(comparison) or _too_few(comparison)
+    doubt = _doubtful(comparison, limit) or _too_few(comparison)
     if doubt:
         return Outcome(ExitCode.NO_ANSWER, f"cannot tell: {doubt}")
     unknown = tuple(row for row in comparison.items if _untold(row, limit, fine, compared))
@@ -76,12 +73,10 @@ def judge(comparison: Comparison, limit: float) -> Outcome:
     return Outcome(ExitCode.OK, "passed: no range regressed" + (f" ({rest})" if rest else ""))
 
 
-#: Warnings of what no verdict can see.
-_DOUBTS = (SAME_RECORDING, MORE_EXECUTIONS, OUTSIDE_GREW, FEW_SLOW)
-
-
-def _doubtful(comparison: Comparison) -> str:
-    found = [w.message for w in comparison.warnings if w.code in _DOUBTS]
+def _doubtful(comparison: Comparison, limit: float) -> str:
+    """What no verdict can see."""
+    found = [w.message for w in comparison.warnings if w.code == SAME_RECORDING]
+    found += [grown.warning.message for grown in comparison.growths if grown.most > limit]
     return found[0] if found else ""
 
 

@@ -92,6 +92,15 @@ class Fact:
 
 
 @dataclass(frozen=True)
+class Growth:
+    """Growth that no row shows. ``most`` is the largest that the data allows, as a fraction; inf
+    where there was nothing before."""
+
+    warning: Warning_
+    most: float
+
+
+@dataclass(frozen=True)
 class Comparison:
     """``rows`` has a DataFrame's row per range, most changed first. ``in_turn``: the captures of
     both sides alternate in time, and the drift they share is not in the intervals."""
@@ -109,6 +118,7 @@ class Comparison:
     selection: Selection = field(default_factory=Selection)
     in_turn: bool = False
     warnings: tuple[Warning_, ...] = field(default=())
+    growths: tuple[Growth, ...] = field(default=())  # each one's warning is in ``warnings`` too
 
     @cached_property
     def rows(self) -> pd.DataFrame:

@@ -105,6 +105,10 @@ def test_work_outside_all_ranges_does_not_grow_unseen(tmp_path: Path, number: in
     found = re.findall(r"from ([\d.]+) to ([\d.]+) ms", said(comparison, "outside-grew"))
     assert found == [tuple(f"{value:.4g}" for value in wanted)]
     assert judge(comparison, 0.01).code == ExitCode.NO_ANSWER
+    # What a gate allows does not stop it.
+    grown = max(map(outside_ms, new)) / min(map(outside_ms, base)) - 1
+    assert judge(comparison, grown - 0.01).code == ExitCode.NO_ANSWER
+    assert judge(comparison, grown + 0.01).code == ExitCode.OK
     # It is not asked for where some ranges were.
     chain = Options(selection=Selection(range="chain"))
     assert not said(build(side(base, chain), side(new, chain), chain), "outside-grew")
@@ -122,4 +126,70 @@ def test_a_few_slow_instances_do_not_pass(tmp_path: Path, number: int) -> None:
     outcome = judge(comparison, 0.01)
     assert outcome.code == ExitCode.NO_ANSWER
     assert "some instances are slower" in outcome.message
+    assert judge(comparison, 0.6).code == ExitCode.NO_ANSWER
+    # (Of single captures, the interval of the row itself reaches to three times as long.)
+    assert judge(comparison, 0.8 if number == 3 else 3.0).code == ExitCode.OK
     assert not said(harness.compare(new, BASE[:number]), "few-slow")
+
+
+#: The same, of two instances that are not slower.
+IN_TWO = IN_SOME.replace("LIMIT 3 OFFSET 1", "LIMIT 2 OFFSET 6")
+
+
+def without_two(path: Path) -> Path:
+    """In place: two instances were never run."""
+    assert IN_TWO != IN_SOME
+    with sqlite3.connect(path) as db:
+        rows = db.execute(
+            f"SELECT correlationId FROM CUPTI_ACTIVITY_KIND_RUNTIME"
+            f" WHERE correlationId IN ({IN_TWO})",
+            ("fused-block",),
+        ).fetchall()
+        assert rows
+        spans = db.execute(
+            'SELECT n.start, n."end" FROM NVTX_EVENTS n LEFT JOIN StringIds s ON s.id = n.textId'
+            " WHERE coalesce(s.value, n.text, '') = 'fused-block' ORDER BY n.start LIMIT 2 OFFSET 6"
+        ).fetchall()
+        for table in (KERNELS, "CUPTI_ACTIVITY_KIND_RUNTIME"):
+            db.executemany(f"DELETE FROM {table} WHERE correlationId = ?", rows)
+        db.executemany('DELETE FROM NVTX_EVENTS WHERE start >= ? AND "end" <= ?', spans)
+    db.close()
+    return path
+
+
+@pytest.mark.parametrize("number", [3, 1])
+def test_fewer_instances_are_not_slower_ones(tmp_path: Path, number: int) -> None:
+    """Three of nine took three times as long; then of seven: a mean of 13/7 is 11 % over 15/9."""
+    base = [slower_in_some(path, tmp_path / path.name, 3.0) for path in BASE[:number]]
+    new = [slower_in_some(path, tmp_path / path.name, 3.0) for path in NEW[:number]]
+    for path in new:
+        without_two(path)
+    comparison = harness.compare(base, new)
+    row = next(row for row in comparison.items if row.name == "fused-block")
+    assert (row.base_instances, row.new_instances) == (10, 8)
+    assert row.verdict in ("same", "unsure")
+    assert not said(comparison, "few-slow")
+    # Slower ones among fewer are told.
+    worse = [slower_in_some(path, tmp_path / "worse" / path.name, 2.0) for path in new]
+    assert "+" in said(harness.compare(base, worse), "few-slow")
+
+
+def test_executions_a_gate_allows_do_not_stop_it(tmp_path: Path) -> None:
+    """Of the base's GELU one in three is left: the new side runs three times as many, +200 %."""
+    gelu = "demangledName IN (SELECT id FROM StringIds WHERE value LIKE '%GeluCUDAKernelImpl%')"
+    base = []
+    for path in BASE:
+        file = changed(
+            path,
+            tmp_path / path.name,
+            "DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN (SELECT correlationId"
+            f" FROM {KERNELS} WHERE {gelu} AND correlationId % 3 > 0)",
+        )
+        with sqlite3.connect(file) as db:
+            db.execute(f"DELETE FROM {KERNELS} WHERE {gelu} AND correlationId % 3 > 0")
+        db.close()
+        base.append(file)
+    comparison = harness.compare(base, NEW, by="kernels")
+    assert said(comparison, "more-executions")
+    assert judge(comparison, 1.5).code == ExitCode.NO_ANSWER
+    assert judge(comparison, 4.0).code == ExitCode.OK
