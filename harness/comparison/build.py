@@ -252,6 +252,8 @@ def _warnings(
     single = [row for row in rows if row.unit == "instance"]
     if single:
         found.append(_single_captures(base, new, len(single)))
+    if len(single) < len([row for row in rows if row.unit]):
+        found += _recorded_apart(base, new)
     if options.force and any(fact.blocks for fact in known):
         names = ", ".join(f"{f.name} ({f.base} → {f.new})" for f in known if f.blocks)
         found.append(Warning_("forced", f"compared although these differ: {names}"))
@@ -319,6 +321,24 @@ def _single_captures(base: Side, new: Side, ranges: int) -> Warning_:
         f"Record {CAPTURES_AS_UNIT} or more captures a side: harness run --nsys --repeat"
         f" {CAPTURES_AS_UNIT}",
     )
+
+
+def _recorded_apart(base: Side, new: Side) -> Iterator[Warning_]:
+    """A word where time and change cannot be told apart; nothing where a capture has no date."""
+    sides = sorted((base, new), key=_first_start)
+    times = [[capture.started for capture in side.captures] for side in sides]
+    before, after = ([time for time in each if time is not None] for each in times)
+    if list(map(len, times)) == [len(before), len(after)] and max(before) < min(after):
+        yield Warning_(
+            "recorded-apart",
+            f"all of {sides[0].name} was recorded before all of {sides[1].name}: what drifted in"
+            " between is not in the intervals",
+            "Record both sides in turn (base, new, base, new): that takes the drift out.",
+        )
+
+
+def _first_start(side: Side) -> int:
+    return min((one.started for one in side.captures if one.started is not None), default=0)
 
 
 def _common_drift(rows: Sequence[Row]) -> Warning_ | None:

@@ -16,9 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from planted import AA, DATA, changed, scaled
 
 import harness
+from harness.comparison.gate import judge
 from harness.comparison.sides import capture
 from harness.comparison.statistics import Sample, estimate
 from harness.comparison.turns import in_turn
+from harness.errors import ExitCode
 from harness.readers import load
 
 AA12 = sorted((DATA / "aa12" / "A").glob("*.sqlite"))
@@ -164,3 +166,24 @@ def test_the_order_in_which_captures_are_given_does_not_matter(tmp_path: Path) -
     back = {row.path: row for row in harness.compare(files[1::2], files[::2]).items}
     for row in one.items:
         assert row.ci_low == pytest.approx(1 / (back[row.path].ci_high or 0), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [("AAABBB", "base before new"), ("BBBAAA", "new before base"), ("AABABB", ""), ("ABABAB", "")],
+)
+def test_one_side_wholly_before_the_other_is_told(tmp_path: Path, order: str, told: str) -> None:
+    sides: dict[str, list[Path]] = {"A": [], "B": []}
+    for place, (file, side) in enumerate(zip(AA12, order, strict=False)):
+        sides[side].append(at(file, tmp_path / side / file.name, place, 1.0))
+    comparison = harness.compare(*sides.values())
+    found = [w.message for w in comparison.warnings if w.code == "recorded-apart"]
+    assert bool(found) == bool(told)
+    if told:
+        names = {"base": comparison.base["name"], "new": comparison.new["name"]}
+        first, last = (names[word] for word in told.split(" before "))
+        assert f"all of {first} was recorded before all of {last}" in found[0]
+    assert judge(comparison, 0.01).code == ExitCode.OK
+    # Nothing is said where nobody knows.
+    undated = [AA12[:3], AA12[3:6]]
+    assert "recorded-apart" not in {w.code for w in harness.compare(*undated).warnings}
