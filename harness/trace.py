@@ -119,13 +119,19 @@ def empty_frame(columns: dict[str, str]) -> pd.DataFrame:
     )
 
 
-_KERNEL_LAUNCH = re.compile("cu(da)?Launch(Cooperative)?Kernel")
 #: API calls that each make one GPU op, of that kind.
 MAKERS = {
-    "kernel": _KERNEL_LAUNCH,
+    "kernel": re.compile("cu(da)?Launch(Cooperative)?Kernel"),
     "memcpy": re.compile("cu(da)?Memcpy(?!Batch)"),
     "memset": re.compile("cu(da)?Memset"),
 }
+
+
+def makes(launches: pd.DataFrame, kind: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each row of ``Trace.launches``: does the call make one GPU op of that kind?"""
+    names = launches["name"].cat
+    wanted = [i for i, name in enumerate(names.categories) if MAKERS[kind].match(str(name))]
+    return np.isin(names.codes.to_numpy(), wanted)
 
 
 def frame(columns: dict[str, str], data: dict[str, Any]) -> pd.DataFrame:

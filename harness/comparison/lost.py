@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from harness.attribute import Attribution
-from harness.trace import MAKERS
+from harness.trace import MAKERS, makes
 
 #: Recordings of programs without graphs have an op for every such call (all of this project's do);
 #: one that was cut off lacks a few at its end, which no median notices.
@@ -26,15 +24,12 @@ def ops_lost(found: Attribution) -> str:
     Not told of programs with CUDA graphs, where a call during capture makes a node instead.
     """
     launches = found.trace.launches
-    names = launches["name"].cat
-    categories = [str(name) for name in names.categories]
-    if not len(launches) or any("Graph" in name for name in categories):
+    names = launches["name"].cat.categories
+    if not len(launches) or any("Graph" in str(name) for name in names):
         return ""
-    codes = names.codes.to_numpy()
     told = []
-    for kind, maker in MAKERS.items():
-        wanted = [i for i, name in enumerate(categories) if maker.match(name)]
-        called = np.isin(codes, wanted)
+    for kind in MAKERS:
+        called = makes(launches, kind)
         calls = int(called.sum())
         called[found.launch[found.launch >= 0]] = False
         lost = int(called.sum())

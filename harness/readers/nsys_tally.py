@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness.readers.columns import Int64
-from harness.trace import KINDS, MAKERS, Trace
+from harness.trace import KINDS, Trace, makes
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,7 @@ def _by_value(column: pd.Series[int]) -> Counter[int]:
 
 def _calls(trace: Trace, kind: str) -> Counter[int]:
     """API calls a process that make one op of that kind each."""
-    names = trace.launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if MAKERS[kind].match(name)]
-    rows = np.isin(names.codes.to_numpy(), wanted)
-    thread = trace.launches["thread"].to_numpy()[rows]
+    thread = trace.launches["thread"].to_numpy()[makes(trace.launches, kind)]
     counts = np.bincount(thread, minlength=len(trace.threads)).tolist()
     found: Counter[int] = Counter()
     for process, number in zip(trace.threads["process"].tolist(), counts, strict=True):
