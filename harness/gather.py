@@ -186,8 +186,10 @@ def _within_memory(source: Input, request: Request) -> Report | None:
             )
         from harness import instalments
         from harness.readers.nsys_sqlite import in_parts
+        from harness.report import unread
 
-        with in_parts(export, instalments.rows_within(request.memory)) as parts:
+        rows, without = instalments.rows_within(request.memory), unread(request)
+        with in_parts(export, rows, without=without) as parts:
             return instalments.report_in_parts(parts, request, name=source.name)
 
 

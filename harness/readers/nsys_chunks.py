@@ -11,7 +11,7 @@ take longer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -89,12 +89,12 @@ class Plan:
     ``whole`` is what all parts share; ``parts`` yields the queries of each. ``ranges`` and
     ``open_ranges`` (never closed) are counts, ``ranges_ns`` is how long the others last together,
     ``first_call`` is a time (ns), None without calls, and ``bad_times`` counts rows that end
-    before they start.
+    before they start. ``without``: see ``nsys_sqlite.read``.
     """
 
-    def __init__(self, db: Database, rows: int) -> None:
+    def __init__(self, db: Database, rows: int, without: Set[str] = frozenset()) -> None:
         self.db = db
-        self.queries = all_queries(db)
+        self.queries = all_queries(db, without)
         self._tids: list[Int64] = []
         self._processes: list[Int64] = []
         self._samples: list[Int64] = []

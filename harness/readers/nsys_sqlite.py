@@ -82,9 +82,9 @@ def iter_chunks(
 class Parts:
     """A recording to be read in parts. ``source`` is what the export says about itself."""
 
-    def __init__(self, db: Database, rows: int) -> None:
+    def __init__(self, db: Database, rows: int, without: Set[str] = frozenset()) -> None:
         self._db, self._rows = db, rows
-        self._plan = Plan(db, rows)
+        self._plan = Plan(db, rows, without)
         self._tally = Tally()
         self.source = read_source(db)
 
@@ -141,14 +141,17 @@ def _shared(trace: Trace, windows: list[Window]) -> npt.NDArray[np.bool_]:
 
 
 @contextmanager
-def in_parts(path: str | Path, rows: int, *, engine: str = "auto") -> Iterator[Parts]:
-    """Open an export to be read in parts of about ``rows`` launches and GPU ops.
+def in_parts(
+    path: str | Path, rows: int, *, engine: str = "auto", without: Set[str] = frozenset()
+) -> Iterator[Parts]:
+    """Open an export to be read in parts of about ``rows`` launches and GPU ops; ``without`` as
+    in ``read``.
 
     Raises:
         UnreadableReport: as ``read``.
     """
     with _opened(Path(path), engine) as db:
-        yield Parts(db, rows)
+        yield Parts(db, rows, without)
 
 
 @contextmanager

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from harness import gather
 from harness.cli.report import memory_size
 from harness.errors import UsageProblem
+from harness.instalments import VIEWS
 
 TRAIN = Path(__file__).parents[1] / "data/h200/train.sqlite"
 
@@ -49,3 +53,23 @@ def test_a_budget_that_cannot_be_kept_is_told(
     assert out == report(TRAIN, "--format", "csv")[1]
     assert "in-parts" in err
     assert ("cannot be kept" in err) == told
+
+
+@pytest.mark.parametrize("column", ["streamId", "contextId", "mangledName"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_parts_are_no_stricter_about_columns_that_nobody_asks_for(
+    report: Callable[..., tuple[int, str, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    view: str,
+    column: str,
+) -> None:
+    path = shutil.copyfile(TRAIN, tmp_path / "odd.sqlite")
+    with closing(sqlite3.connect(path)) as db, db:
+        table = "CUPTI_ACTIVITY_KIND_KERNEL"
+        db.execute(f"UPDATE {table} SET {column} = 'abc' WHERE rowid = 3")
+    whole = report(path, "--view", view, "--format", "csv")
+    monkeypatch.setattr(gather, "EXPORT_MEMORY", 10**9)  # in parts, however small
+    found = report(path, "--view", view, "--format", "csv", "--memory", "1GiB")
+    assert (whole[0], found[0]) == (0, 0)
+    assert found[1] == whole[1]
