@@ -31,6 +31,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _MAGIC = b"SQLite format 3\x00"
+#: Stands for NULL in a needed column: no time, thread or type, and not the least integer either,
+#: which broken writers leave behind.
+NOTHING = -(2**63) + 75_025
 #: Rows of one piece of a table: small enough to share among threads, large enough to be worth it.
 _PIECE = 200_000
 _MOST_PIECES = 256
@@ -47,7 +50,7 @@ class Query:
     ``integers`` maps a result's name to a SQL expression that is never NULL (``coalesce``), or to
     a number, which is filled in without asking SQLite;
     ``text`` is an expression for text, never NULL. ``rowids`` limits to a range, both ends
-    included.
+    included. ``needed`` integers hold NOTHING where the file has NULL: such rows are dropped.
     """
 
     table: str
@@ -56,6 +59,7 @@ class Query:
     text: str = ""
     narrow: frozenset[str] = frozenset()  # integers that fit int32
     rowids: tuple[int, int] | None = None
+    needed: frozenset[str] = frozenset()
 
     def dtypes(self) -> list[type[np.generic]]:
         """The numpy type of each integer column and, last, of the text's codes."""
@@ -86,12 +90,14 @@ Stack = Sequence[Query]
 
 @dataclass
 class Columns:
-    """What a stack of queries read, and the rows of each. ``codes`` index ``labels``."""
+    """What a stack of queries read, and the rows of each. ``codes`` index ``labels``. ``dropped``
+    counts the rows of each query that lacked a needed value."""
 
     integers: dict[str, npt.NDArray[Any]]
     rows: list[int]
     codes: npt.NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     labels: list[str] = field(default_factory=list)
+    dropped: list[int] = field(default_factory=list)
 
 
 class Database:
@@ -156,13 +162,10 @@ class Database:
             UnreadableReport: a value that is not an integer where one belongs.
             sqlite3.Error: the file is damaged.
         """
-        if self.engine != "stdlib":
-            try:
-                return self._read_arrow(stacks)
-            except arrow_sqlite.ArrowProblem:
-                if self.engine == "adbc":
-                    raise
-        return [_read_rows(self, stack) for stack in stacks]
+        read = self._read_arrow(stacks) if self.engine != "stdlib" else None
+        if read is None:
+            read = [_read_rows(self, stack) for stack in stacks]
+        return [_usable(stack, columns) for stack, columns in zip(stacks, read, strict=True)]
 
     def pieces(self, query: Query, rows: int = _PIECE) -> list[Query]:
         """``query`` cut by rowid into queries of about ``rows`` rows each, in order."""
@@ -178,12 +181,18 @@ class Database:
         high = self.rows(f"SELECT max(rowid) FROM {table}", "i")[0][0]
         return (0, -1) if low is None else (low, high)
 
-    def _read_arrow(self, stacks: Sequence[Stack]) -> list[Columns]:
-        tables = [_Table(self, stack) for stack in stacks]
-        pieces = [piece for table in tables for piece in table.pieces]
-        where = uri(self.path)
-        in_parallel(lambda piece: piece.read(where), pieces)
-        return [table.joined() for table in tables]
+    def _read_arrow(self, stacks: Sequence[Stack]) -> list[Columns] | None:
+        """None where the driver cannot."""
+        try:
+            tables = [_Table(self, stack) for stack in stacks]
+            pieces = [piece for table in tables for piece in table.pieces]
+            where = uri(self.path)
+            in_parallel(lambda piece: piece.read(where), pieces)
+            return [table.joined() for table in tables]
+        except arrow_sqlite.ArrowProblem:
+            if self.engine == "adbc":
+                raise
+            return None
 
 
 class _Table:
@@ -276,6 +285,27 @@ def _columns(
     if query.text:
         out.codes = arrays[-1]
     return out
+
+
+def _usable(stack: Stack, columns: Columns) -> Columns:
+    """``columns`` without the rows that lack a needed value."""
+    lacking = np.zeros(0, bool)
+    for name in stack[0].needed:
+        values = columns.integers[name]
+        if values.min(initial=0) <= NOTHING:
+            lacking = (values == NOTHING) | (lacking if len(lacking) else np.False_)
+    columns.dropped = [0] * len(columns.rows)
+    if not len(lacking):
+        return columns
+    ends = np.cumsum(columns.rows).tolist()
+    edges = pairwise([0, *ends])
+    columns.dropped = [int(np.count_nonzero(lacking[low:high])) for low, high in edges]
+    counts = zip(columns.rows, columns.dropped, strict=True)
+    columns.rows = [number - dropped for number, dropped in counts]
+    columns.integers = {name: values[~lacking] for name, values in columns.integers.items()}
+    if stack[0].text:
+        columns.codes = columns.codes[~lacking]
+    return columns
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from harness.readers import nsys_schema
-from harness.readers.columns import Database, Int64, Query
+from harness.readers.columns import Columns, Database, Int64, Query
 from harness.readers.nsys_frames import PID_BITS, Queries, all_queries, whole_of
 from harness.trace import KINDS
 
@@ -88,8 +88,9 @@ class Plan:
 
     ``whole`` is what all parts share; ``parts`` yields the queries of each. ``ranges`` and
     ``open_ranges`` (never closed) are counts, ``ranges_ns`` is how long the others last together,
-    ``first_call`` is a time (ns), None without calls, and ``bad_times`` counts rows that end
-    before they start. ``without``: see ``nsys_sqlite.read``.
+    ``first_call`` is a time (ns), None without calls, ``bad_times`` counts rows that end before
+    they start, and ``dropped`` those that lack a needed value. ``extremes`` are the first and last
+    times (ns) of each frame. ``without``: see ``nsys_sqlite.read``.
     """
 
     def __init__(self, db: Database, rows: int, without: Set[str] = frozenset()) -> None:
@@ -106,12 +107,17 @@ class Plan:
         self.ranges_ns = 0.0
         self.first_call: int | None = None
         self.bad_times: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self.extremes: dict[str, tuple[int, int]] = {}
         self._launches = self._spans("launches", "correlation", "correlation")
         self._ops = {kind: self._spans(kind, "correlation", "correlation") for kind in KINDS}
         self._ranges = self._spans("ranges", "start", "end")
         self._made = [*self._spans("nodes", "time", "time"), *self._spans("graphs", "time", "time")]
         self._edges = self._intervals(rows)
         self.whole = whole_of(db, _distinct(self._tids), _distinct(self._processes), self._last)
+        if self.open_ranges:
+            low, high = self.extremes["ranges"]
+            self.extremes["ranges"] = low, max(high, self.whole.end)
 
     def parts(self) -> Iterator[Slice]:
         """One after another. Graphs and their nodes are few, and in every part."""
@@ -155,7 +161,9 @@ class Plan:
         """The pieces of a table and what each spans; notes threads, processes and samples."""
         found = []
         wanted = {"tid", "process", "start", "end", low, high}
-        for piece, columns in self._read_few(self.queries.get(key, []), wanted):
+        for piece, read in self._read_few(self.queries.get(key, []), wanted):
+            self.dropped += Counter({piece.table: read.dropped[0]})
+            columns = read.integers
             self._tids.append(np.unique(columns.get("tid", _NONE)))
             self._processes.append(np.unique(columns.get("process", _NONE)) >> PID_BITS)
             self._note(key, columns)
@@ -163,7 +171,9 @@ class Plan:
             self._last = max(self._last, int(end.max(initial=0, where=end != nsys_schema.OPEN)))
             if len(columns[low]):
                 steps = Steps.of(columns[low], columns["start"]) if key in KINDS else None
-                span = _Span(piece, int(columns[low].min()), int(columns[high].max()), steps)
+                # Rows that end before they start are taken as zero-length.
+                last = max(int(columns[high].max()), int(columns[low].max()))
+                span = _Span(piece, int(columns[low].min()), last, steps)
                 found.append(span)
             if key == "ranges":
                 step = max(-(-len(columns[low]) // _SAMPLES), 1)
@@ -180,6 +190,7 @@ class Plan:
         if len(end):
             kind = "ops" if key in KINDS else key
             self.bad_times += Counter({kind: int(np.count_nonzero(end < start))})
+            self._note_extremes(kind, start, end)
         if key == "ranges":
             never = nsys_schema.never_closed(start, end, self._capture_end)
             self.ranges += len(start)
@@ -190,20 +201,26 @@ class Plan:
             first = int(start.min())
             self.first_call = first if self.first_call is None else min(first, self.first_call)
 
+    def _note_extremes(self, kind: str, start: Int64, end: Int64) -> None:
+        last = np.maximum(start, end)
+        if kind == "ranges":
+            last = np.where(end == nsys_schema.OPEN, start, last)
+        low, high = int(start.min()), int(last.max())
+        known = self.extremes.get(kind, (low, high))
+        self.extremes[kind] = min(low, known[0]), max(high, known[1])
+
     def never_closed(self) -> list[Query]:
         """Queries for the ranges that never closed."""
         condition = nsys_schema.never_closed_sql(self._capture_end)
         return [_narrowed(query, condition) for query in self.queries.get("ranges", [])]
 
-    def _read_few(
-        self, queries: list[Query], wanted: set[str]
-    ) -> Iterator[tuple[Query, dict[str, Int64]]]:
+    def _read_few(self, queries: list[Query], wanted: set[str]) -> Iterator[tuple[Query, Columns]]:
         """Some columns of the queries, a few pieces at a time."""
         pieces = [piece for query in queries for piece in self.db.pieces(query)]
         for i in range(0, len(pieces), _AT_ONCE):
             some = pieces[i : i + _AT_ONCE]
             read = self.db.read(*[[_only(piece, wanted)] for piece in some])
-            yield from ((p, columns.integers) for p, columns in zip(some, read, strict=True))
+            yield from zip(some, read, strict=True)
 
     def _intervals(self, rows: int) -> list[int]:
         """Bounds of the intervals of correlation ids, all of them together."""
@@ -225,7 +242,8 @@ class Plan:
     def _windows(self, queries: list[Query], low: str, high: str) -> list[Window]:
         """For each process, from the first to the last time among the rows."""
         times: dict[int, Window] = {}
-        for _, columns in self._read_few(queries, {"tid", low, high}):
+        for _, read in self._read_few(queries, {"tid", low, high}):
+            columns = read.integers
             process = columns["tid"] >> PID_BITS
             for one in np.unique(process).tolist():
                 mine = process == one
@@ -238,7 +256,7 @@ class Plan:
         """Queries for the ranges that are open at some time in a window of their process."""
         condition = " OR ".join(
             f"(globalTid >> {PID_BITS} = {window.process} AND start <= {window.last} "
-            f"AND coalesce(end, {nsys_schema.OPEN}) >= {window.first})"
+            f"AND max(start, coalesce(end, {nsys_schema.OPEN})) >= {window.first})"
             for window in windows
         )
         return [
@@ -249,12 +267,13 @@ class Plan:
 
 
 def _only(query: Query, columns: set[str]) -> Query:
-    few = {name: sql for name, sql in query.integers.items() if name in columns}
+    wanted = columns | query.needed
+    few = {name: sql for name, sql in query.integers.items() if name in wanted}
     return replace(query, integers=few, text="", narrow=frozenset())
 
 
 def _narrowed(query: Query, condition: str) -> Query:
-    return replace(query, where=f"({query.where}) AND ({condition})")
+    return replace(query, where=f"({query.where or 1}) AND ({condition})")
 
 
 def _distinct(parts: list[Int64]) -> Int64:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +69,8 @@ class Frames:
 
     ``threads``, ``ranges``, ``launches``, ``gpu_ops``, ``graph_nodes`` and ``graphs`` are as in a
     Trace.
-    ``bad_times`` counts rows that end before they start, by table; they become zero-length.
+    ``bad_times`` counts rows that end before they start, by frame; they become zero-length.
+    ``dropped`` counts rows that lack a needed value, by table.
     """
 
     def __init__(self, db: Database, queries: Queries, whole: Whole | None = None) -> None:
@@ -78,6 +80,10 @@ class Frames:
         if kinds:
             stacks["ops"] = [query for kind in KINDS for query in queries.get(kind, [])]
         self._columns = dict(zip(stacks, db.read(*stacks.values()), strict=True))
+        self.dropped: Counter[str] = Counter()
+        for key, read in self._columns.items():
+            for query, number in zip(stacks[key], read.dropped, strict=True):
+                self.dropped[query.table] += number
         self.bad_times = self._mend_times()
         self._coded = self._code_ids()
         tids = {key: self._codes(key, "tid") for key in _EVENTS}

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Set
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.readers.columns import Database, Int64, Query
+from harness.readers.columns import NOTHING, Database, Int64, Query
 
 NVTX = "NVTX_EVENTS"
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
@@ -21,6 +21,7 @@ MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
 MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
 GRAPH = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 GRAPH_EVENTS = "CUDA_GRAPH_EVENTS"
+GRAPH_NODES = "CUDA_GRAPH_NODE_EVENTS"
 
 #: Table of each kind of GPU op, in the order of ``trace.KINDS``.
 OP_TABLES = {"kernel": KERNEL, "memcpy": MEMCPY, "memset": MEMSET, "graph": GRAPH}
@@ -83,17 +84,19 @@ def ranges_query(db: Database) -> Query | None:
     return Query(
         NVTX,
         {
-            "start": "start",
+            "start": _needed(db, NVTX, "start"),
             "end": f"coalesce(end, {OPEN})",
-            "type": "eventType",
-            "tid": "globalTid",
+            "type": _needed(db, NVTX, "eventType"),
+            "tid": _needed(db, NVTX, "globalTid"),
             "text_id": _optional(db, NVTX, "textId", -1),
             "domain": _optional(db, NVTX, "domainId", 0),
         },
-        # The type first: `end` is NULL in marks, categories and domains as well.
-        where=f"eventType IN ({types}) AND globalTid IS NOT NULL AND start IS NOT NULL",
+        # The type only: `end` is NULL in marks, categories and domains as well. A type that is no
+        # number is no reason to leave a range out in silence.
+        where=f"eventType IN ({types}) OR typeof(eventType) <> 'integer'",
         text="coalesce(text, '')" if db.has(NVTX, "text") else "",
-        narrow=frozenset({"type"}),
+        narrow=frozenset({"type"} if "eventType" in db.required[NVTX] else ()),
+        needed=frozenset({"start", "type", "tid"}),
     )
 
 
@@ -104,14 +107,15 @@ def launches_query(db: Database) -> Query | None:
     return Query(
         RUNTIME,
         {
-            "start": "start",
-            "end": "end",
-            "tid": "globalTid",
+            "start": _needed(db, RUNTIME, "start"),
+            "end": _needed(db, RUNTIME, "end"),
+            "tid": _needed(db, RUNTIME, "globalTid"),
             "correlation": "correlationId",
-            "name": "nameId",
+            "name": _optional(db, RUNTIME, "nameId", -1),
         },
-        where="globalTid IS NOT NULL AND correlationId IS NOT NULL "
-        "AND start IS NOT NULL AND end IS NOT NULL AND nameId IS NOT NULL",
+        # A call without correlation launched nothing that was recorded.
+        where="correlationId IS NOT NULL",
+        needed=frozenset({"start", "end", "tid"}),
     )
 
 
@@ -126,8 +130,8 @@ def ops_query(db: Database, kind: str, without: Set[str] = frozenset()) -> Query
     if not db.has(table, "start", "end"):
         return None
     columns: dict[str, str | int] = {
-        "start": "start",
-        "end": "end",
+        "start": _needed(db, table, "start"),
+        "end": _needed(db, table, "end"),
         "process": _optional(db, table, "globalPid", -1),
         "correlation": _optional(db, table, "correlationId", -1),
         "device": _optional(db, table, "deviceId", -1),
@@ -142,8 +146,8 @@ def ops_query(db: Database, kind: str, without: Set[str] = frozenset()) -> Query
     return Query(
         table,
         columns | dict.fromkeys(columns.keys() & without, -1),
-        where="start IS NOT NULL AND end IS NOT NULL",
         narrow=frozenset({"device", "context"}),
+        needed=frozenset({"start", "end"}),
     )
 
 
@@ -188,17 +192,17 @@ def nodes_query(db: Database) -> Query | None:
 
     Until 2023.4 node rows are in CUDA_GRAPH_EVENTS; from 2024.2 that name holds graphs.
     """
-    for table in ("CUDA_GRAPH_NODE_EVENTS", GRAPH_EVENTS):
+    for table in (GRAPH_NODES, GRAPH_EVENTS):
         if db.has(table, "start", "globalTid", "graphNodeId"):
             return Query(
                 table,
                 {
-                    "time": "start",
-                    "tid": "globalTid",
-                    "node": "graphNodeId",
+                    "time": _needed(db, table, "start"),
+                    "tid": _needed(db, table, "globalTid"),
+                    "node": _needed(db, table, "graphNodeId"),
                     "original": _optional(db, table, "originalGraphNodeId", -1),
                 },
-                where="graphNodeId IS NOT NULL AND globalTid IS NOT NULL AND start IS NOT NULL",
+                needed=frozenset({"time", "tid", "node"}),
             )
     return None
 
@@ -215,14 +219,13 @@ def graphs_query(db: Database) -> Query | None:
     return Query(
         GRAPH_EVENTS,
         {
-            "time": "start",
-            "tid": "globalTid",
-            "node": "coalesce(graphExecId, graphId)",
+            "time": _needed(db, GRAPH_EVENTS, "start"),
+            "tid": _needed(db, GRAPH_EVENTS, "globalTid"),
+            "node": f"coalesce(graphExecId, graphId, {NOTHING})",
             "original": "CASE WHEN graphExecId IS NULL "
             f"THEN {original} ELSE coalesce(graphId, -1) END",
         },
-        where="coalesce(graphExecId, graphId) IS NOT NULL AND globalTid IS NOT NULL "
-        "AND start IS NOT NULL",
+        needed=frozenset({"time", "tid", "node"}),
     )
 
 
@@ -240,7 +243,8 @@ def strings(db: Database, ids: Iterable[int]) -> dict[int, str]:
     wanted = list(ids)
     for i in range(0, len(wanted), 500):
         some = ", ".join(str(int(j)) for j in wanted[i : i + 500])
-        found.update(db.rows(f"SELECT id, value FROM StringIds WHERE id IN ({some})", "it"))
+        sql = f"SELECT id, value FROM StringIds WHERE id IN ({some}) AND value IS NOT NULL"
+        found.update(db.rows(sql, "it"))
     return found
 
 
@@ -317,6 +321,11 @@ def never_closed_sql(capture_end: int | None) -> str:
     if capture_end is None:
         return f"end IS NULL OR end = {OPEN}"
     return f"end IS NULL OR end = {OPEN} OR (start <= {capture_end} AND end >= {capture_end})"
+
+
+def _needed(db: Database, table: str, column: str) -> str:
+    """SQL for a column of ``Query.needed``."""
+    return column if column in db.required[table] else f"coalesce({column}, {NOTHING})"
 
 
 def _optional(db: Database, table: str, column: str, otherwise: int) -> str | int:

@@ -19,7 +19,7 @@ from harness.readers.nsys_facts import read_source
 from harness.readers.nsys_frames import Frames, Queries, all_queries
 from harness.readers.nsys_tally import RangeTally, Tally
 from harness.readers.nsys_warnings import read_warnings
-from harness.readers.plausible import check_lasted, check_times, lasted
+from harness.readers.plausible import check_extremes, check_lasted, lasted
 from harness.trace import Trace, Warning_
 
 
@@ -34,7 +34,9 @@ def read(path: str | Path, *, engine: str = "auto", without: Set[str] = frozense
         frames = Frames(db, all_queries(db, without))
         trace = _trace(db, frames)
         ranges = RangeTally.of(trace.ranges)
-        tally = replace(Tally.of(trace), ranges=ranges, bad_times=frames.bad_times)
+        tally = replace(
+            Tally.of(trace), ranges=ranges, bad_times=frames.bad_times, dropped=frames.dropped
+        )
         return replace(trace, warnings=read_warnings(db, trace.source, tally))
 
 
@@ -85,6 +87,7 @@ class Parts:
     def __init__(self, db: Database, rows: int, without: Set[str] = frozenset()) -> None:
         self._db, self._rows = db, rows
         self._plan = Plan(db, rows, without)
+        check_extremes(self._plan.extremes, db.path)
         self._tally = Tally()
         self.source = read_source(db)
 
@@ -113,6 +116,7 @@ class Parts:
             self._tally,
             ranges=replace(never, ranges=self._plan.ranges),
             bad_times=self._plan.bad_times,
+            dropped=self._plan.dropped,
         )
         return read_warnings(self._db, self.source, tally)
 
@@ -122,7 +126,7 @@ class Parts:
             for query in queries.get("ranges", [])
         ]
         frames = Frames(self._db, {**queries, "ranges": numbered}, self._plan.whole)
-        return check_times(_trace(self._db, frames), self._db.path)
+        return _trace(self._db, frames)
 
 
 def _shared(trace: Trace, windows: list[Window]) -> npt.NDArray[np.bool_]:

@@ -38,6 +38,7 @@ class Tally:
     ``unlinked`` ops have no launch with their process and correlation id; ``early`` of them began
     before the first call of the recording. ``bad_times`` counts rows that end before they start.
     ``copy_calls_of`` and ``set_calls_of`` count API calls, each of which makes one op.
+    ``dropped`` counts rows that lack a needed value, by table.
     ``nodes_of`` counts graph nodes made; these are the same in every part.
     """
 
@@ -56,6 +57,7 @@ class Tally:
     graphs_of: Mapping[int, int] = field(default_factory=Counter)
     nodes_of: Mapping[int, int] = field(default_factory=Counter)
     bad_times: Mapping[str, int] = field(default_factory=Counter)
+    dropped: Mapping[str, int] = field(default_factory=Counter)
     ranges: RangeTally = field(default_factory=RangeTally)
 
     @classmethod
@@ -83,7 +85,7 @@ class Tally:
         )
 
     def __add__(self, other: Tally) -> Tally:
-        """Of two parts; ``ranges`` and ``bad_times``, which parts share, are the first's."""
+        """Of two parts; ``ranges``, ``bad_times`` and ``dropped``, shared, are the first's."""
         counts = ("launches", "ops", "graphs", "unlinked", "early")
         mappings = (
             "kernel_launches_of", "ops_of", "kernels_of", "copy_calls_of", "copies_of",

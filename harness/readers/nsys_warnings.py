@@ -4,7 +4,7 @@
 The codes are stable:
 
 ==================== ==============================================================
-missing-values       GPU ops without start or end: left out of every figure
+missing-values       rows that lack a time or an id: left out of every figure
 missing-columns      a table has rows that cannot be read: times or ids are missing
 no-nvtx              nothing of NVTX was recorded: not traced, or not used by the program
 no-ranges            NVTX was traced (domains, marks), and not one range
@@ -50,7 +50,7 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
     """All warnings about one export, the gravest first."""
     return (
         *_missing_columns(db),
-        *_missing_values(db),
+        *_missing_values(tally.dropped),
         *_nothing_recorded(db, tally),
         *_too_few_kernels(source, tally),
         *_too_few("few-copies", ("copy", "copies"), tally, tally.copy_calls_of, tally.copies_of),
@@ -74,17 +74,19 @@ def _missing_columns(db: Database) -> Iterator[Warning_]:
         )
 
 
-def _missing_values(db: Database) -> Iterator[Warning_]:
-    for table in nsys_schema.OP_TABLES.values():
-        # Every version declares these NOT NULL: an export as nsys wrote it is not scanned.
-        if not db.has(table, "start", "end") or db.required[table] >= {"start", "end"}:
-            continue
-        sql = f"SELECT count(*) FROM {table} WHERE start IS NULL OR end IS NULL"
-        number = db.rows(sql, "i")[0][0]
-        if number:
+def _missing_values(dropped: Mapping[str, int]) -> Iterator[Warning_]:
+    lacking = {
+        **dict.fromkeys(nsys_schema.OP_TABLES.values(), "start or end"),
+        nsys_schema.RUNTIME: "start, end or globalTid",
+        nsys_schema.NVTX: "start, eventType or globalTid",
+        nsys_schema.GRAPH_NODES: "start, globalTid or graphNodeId",
+        nsys_schema.GRAPH_EVENTS: "start, globalTid or a graph's number",
+    }
+    for table, columns in lacking.items():
+        if number := dropped.get(table):
             yield Warning_(
                 "missing-values",
-                f"{table}: {plural(number, 'row')} without start or end: "
+                f"{table}: {plural(number, 'row')} without {columns}: "
                 f"{agree(number, 'it is', 'they are')} left out of every figure",
                 "Export the report again with nsys export --type sqlite --force-overwrite true.",
             )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from harness.errors import UnreadableReport
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import pandas as pd
@@ -24,12 +25,27 @@ def check_times(trace: Trace, path: Path) -> Trace:
     Raises:
         UnreadableReport: a time is beyond LIMIT, or durations add up beyond ``check_lasted``.
     """
-    for name in ("ranges", "launches", "gpu_ops"):
-        frame = getattr(trace, name)
-        if len(frame) and (frame["start"].min() < -LIMIT or frame["end"].max() > LIMIT):
-            raise _damaged(path, f"{name.replace('_', ' ')} at {_worst(frame)} ns")
+    frames = {"ranges": trace.ranges, "launches": trace.launches, "ops": trace.gpu_ops}
+    extremes = {
+        name: (int(frame["start"].min()), int(frame["end"].max()))
+        for name, frame in frames.items()
+        if len(frame)
+    }
+    check_extremes(extremes, path)
     check_lasted(path, lasted(trace.gpu_ops), lasted(trace.ranges))
     return trace
+
+
+def check_extremes(extremes: Mapping[str, tuple[int, int]], path: Path) -> None:
+    """Refuse times, ns, beyond LIMIT, from the first and the last of each frame.
+
+    Raises:
+        UnreadableReport: there is one.
+    """
+    for name, words in ("ranges", "ranges"), ("launches", "launches"), ("ops", "GPU ops"):
+        low, high = extremes.get(name, (0, 0))
+        if low < -LIMIT or high > LIMIT:
+            raise _damaged(path, f"{words} at {low if -low > high else high} ns")
 
 
 def lasted(frame: pd.DataFrame) -> float:
@@ -48,11 +64,6 @@ def check_lasted(path: Path, ops: float, ranges: float = 0.0) -> None:
     for name, ns, most in ("GPU ops", ops, LIMIT), ("ranges", ranges, 2 * LIMIT):
         if ns > most:
             raise _damaged(path, f"{name} that last centuries together")
-
-
-def _worst(frame: object) -> int:
-    low, high = int(frame["start"].min()), int(frame["end"].max())  # type: ignore[index]
-    return low if -low > high else high
 
 
 def _damaged(path: Path, what: str) -> UnreadableReport:

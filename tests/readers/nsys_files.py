@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -77,6 +78,19 @@ class Export:
         self.db.commit()
         self.db.close()
         return self.path
+
+
+def loosened(report: Path, path: Path, *tables: str) -> Path:
+    """A copy of ``report`` in which ``tables`` keep any value as it is, NULL too."""
+    shutil.copyfile(report, path)
+    with closing(sqlite3.connect(path)) as db, db:
+        for table in tables:
+            columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})"))
+            db.execute(f"ALTER TABLE {table} RENAME TO before")
+            db.execute(f"CREATE TABLE {table} ({columns})")
+            db.execute(f"INSERT INTO {table} SELECT * FROM before ORDER BY rowid")
+            db.execute("DROP TABLE before")
+    return path
 
 
 def garble_schema(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from nsys_files import DATA, Export, global_tid
+from nsys_files import DATA, Export, global_tid, loosened
 
 from harness.errors import UnreadableReport
 from harness.readers import nsys_sqlite
@@ -250,14 +250,7 @@ def test_rows_that_lack_a_needed_column_are_not_left_out_in_silence(
 
 def retyped(path: Path, table: str) -> Path:
     """A copy of blocks.sqlite in which ``table`` keeps any value as it is."""
-    shutil.copyfile(DATA / "h200" / "blocks.sqlite", path)
-    with sqlite3.connect(path) as db:
-        columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})"))
-        db.execute(f"ALTER TABLE {table} RENAME TO before")
-        db.execute(f"CREATE TABLE {table} ({columns})")
-        db.execute(f"INSERT INTO {table} SELECT * FROM before")
-        db.execute("DROP TABLE before")
-    return path
+    return loosened(DATA / "h200" / "blocks.sqlite", path, table)
 
 
 @pytest.mark.parametrize("column", ["start", "end", "correlationId", "deviceId", "shortName"])
