@@ -18,7 +18,7 @@ from harness.attribute.nesting import contained_pairs
 from harness.errors import UsageProblem
 from harness.measures import path_rows
 from harness.selection import Selection
-from harness.trace import Warning_
+from harness.trace import Trace, Warning_
 from harness.words import agree, plural
 
 Floats = npt.NDArray[np.float64]
@@ -36,13 +36,14 @@ def apply(found: Attribution, selection: Selection) -> Attribution:
     range that is left, and are hidden where none is. Raises UsageProblem for a bad regular
     expression.
     """
+    recording = found.trace
     if selection.domains:
         found = _only_domains(found, selection.domains)
     whole = found
     if selection.pids:
         found = _only_processes(found, selection.pids)
     if selection.time is not None:
-        found = _only_time(found, *selection.time)
+        found = _only_time(found, _first_event(recording), *selection.time)
     if selection.devices:
         keep = np.isin(found.trace.gpu_ops["device"].to_numpy(), selection.devices)
         found = _ops(found, keep, f"device {', '.join(map(str, selection.devices))}")
@@ -80,11 +81,16 @@ def _only_processes(found: Attribution, pids: tuple[int, ...]) -> Attribution:
     return _keep(found, keep_op, keep_range, f"pid {', '.join(map(str, pids))}")
 
 
-def _only_time(found: Attribution, low: int | None, high: int | None) -> Attribution:
-    """Ops queued in [low, high) ns after the first event, and the ranges that overlap it."""
+def _first_event(recording: Trace) -> int:
+    """When the first range, launch or GPU op began: of whatever domain, so that a window is the
+    same with ``--domain`` and without."""
+    frames = (recording.ranges, recording.launches, recording.gpu_ops)
+    return int(min((frame["start"].min() for frame in frames if len(frame)), default=0))
+
+
+def _only_time(found: Attribution, zero: int, low: int | None, high: int | None) -> Attribution:
+    """Ops queued in [low, high) ns after ``zero``, and the ranges that overlap it."""
     trace = found.trace
-    begins = [f["start"].min() for f in (trace.ranges, trace.launches, trace.gpu_ops) if len(f)]
-    zero = int(min(begins, default=0))
     first = -np.inf if low is None else zero + low
     last = np.inf if high is None else zero + high
     queued = trace.gpu_ops["start"].to_numpy().copy()

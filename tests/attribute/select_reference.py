@@ -19,7 +19,7 @@ class Selected:
     """``ops`` and ``ranges`` are the rows kept of the program; ``wanted`` the attribution used."""
 
     def __init__(self, program: Program, policy: str, selection: Selection) -> None:
-        self.program, self.selection = program, selection
+        self.program, self.selection, self.whole = program, selection, program
         self.wanted = Reference(program, policy)
         self.ops = {op.row for op in program.ops}
         self.ranges = {r.row for r in program.ranges}
@@ -76,9 +76,8 @@ class Selected:
         }
 
     def only_time(self, low: int | None, high: int | None) -> None:
-        everything: list[Range | Launch | Op] = [
-            *self.program.ranges, *self.program.launches, *self.program.ops,
-        ]  # fmt: skip
+        whole = self.whole  # a window does not move when domains are chosen
+        everything: list[Range | Launch | Op] = [*whole.ranges, *whole.launches, *whole.ops]
         zero = min((one.start for one in everything), default=0)
         for op, outcome in self.pairs():
             queued = (outcome.launch or op).start - zero

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from programs import as_trace
+from reference import Launch, Op, Program, Range, Thread
 
 import harness
 from harness import select, summarise
@@ -195,6 +197,23 @@ def test_filter_time_counts_from_the_first_event() -> None:
     assert selected("train", time=(None, None)).ledger.hidden_ops == 0
     assert selected("train", time=(10**30, None)).ledger.hidden_ops == found.ledger.gpu_ops
     assert selected("train", time=(-(10**30), 10**30)).ledger.hidden_ops == 0
+
+
+def test_filter_time_is_the_same_window_in_every_domain() -> None:
+    """The first range is of another domain: 0 to 10; the calls begin 1100 and 2100 after it."""
+    program = Program(
+        [Thread(0, 0, False)],
+        [
+            Range(0, 0, 0, 10, "init", "lib", "push_pop", False),
+            Range(1, 0, 1000, 3000, "outer", "", "push_pop", False),
+        ],
+        [Launch(0, 0, 1100, 1110, 1), Launch(1, 0, 2100, 2110, 2)],
+        [Op(0, "kernel", 1200, 1300, 0, 1, 0, "k"), Op(1, "kernel", 2200, 2400, 0, 2, 0, "k")],
+    )
+    for domains in ((), ("",)):
+        selection = Selection(time=(1050, 1150), domains=domains)
+        found = select.apply(as_trace(program).attribute(), selection)
+        assert (found.ledger.attributed_ns, found.ledger.hidden_ns) == (100, 200)
 
 
 def test_pid() -> None:
