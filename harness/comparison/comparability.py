@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from harness.comparison.result import Fact
@@ -76,7 +76,8 @@ def _collect(side: Side) -> dict[str, str]:
         "exit code": _exit_codes(run, {source.kind for source in sources}),
         "GPU": ", ".join(_text(gpu.get("name")) for gpu in gpus),
         "GPU UUID": _uuids(gpus) or _recorded_uuids(side),
-        "GPU at work": _at_work(side) if run.get("gpu") else "",
+        "GPU at work": _at_work(side),
+        "processes": _one(str(capture.processes or "") for capture in side.captures),
         "driver": _text(gpus[0].get("driver")) if gpus else _recorded(side, "driver"),
         "CUDA driver": _recorded(side, "cuda_driver"),
         "CUDA": _text(versions.get("cuda")),
@@ -108,12 +109,14 @@ def _gpus(side: Side) -> list[Mapping[str, Any]]:
 
 
 def _at_work(side: Side) -> str:
-    """UUIDs of the GPUs that did the work: run.json lists all GPUs of a machine, and the next run
-    may have had another of them."""
-    return _one(
-        _uuids(gpu for gpu in _recorded_gpus(capture) if gpu.get("device") in capture.devices)
-        for capture in side.captures
-    )
+    """UUIDs of the GPUs that did the work: run.json and a recording list all GPUs of a machine, and
+    the next run may have had another of them."""
+    return _one(_uuids(_working(capture)) for capture in side.captures)
+
+
+def _working(capture: Capture) -> Iterator[Mapping[str, Any]]:
+    listed = capture.source.facts.get("gpus") or []
+    return (gpu for place, gpu in enumerate(listed) if place in capture.gpus)
 
 
 def _recorded_uuids(side: Side) -> str:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from harness import summarise
+from harness.comparison import at_work
 from harness.comparison.idle import idle_of_instances
 from harness.comparison.lost import ops_lost
 from harness.comparison.statistics import Sample, median_variance
@@ -75,7 +76,8 @@ class Capture:
     source: Source
     warnings: tuple[Warning_, ...] = ()
     gpu_ops: int = 0
-    devices: tuple[int, ...] = ()  # that ran its GPU ops
+    gpus: tuple[int, ...] = ()  # that ran its GPU ops: places in ``source.facts["gpus"]``
+    processes: int = 0  # with GPU ops; for ``measure`` cpu: with ranges
     graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
     fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
     lost: str = ""  # kernels that were launched and not recorded
@@ -141,7 +143,8 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         source=found.trace.source,
         warnings=found.warnings,
         gpu_ops=len(found.trace.gpu_ops),
-        devices=tuple(sorted(found.trace.gpu_ops["device"].unique().tolist())),
+        gpus=at_work.gpus(found.trace),
+        processes=at_work.processes(found, measure),
         graphs=_graphs(found.trace.gpu_ops),
         fingerprint=_fingerprint(found.trace),
         lost=ops_lost(found),

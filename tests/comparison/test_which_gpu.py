@@ -86,7 +86,7 @@ def test_a_recording_knows_what_its_run_json_does_not(tmp_path: Path) -> None:
     base = run_folder(tmp_path / "a", AA[:3], created=EARLY, gpu=silent)
     sql = "UPDATE TARGET_INFO_GPU SET uuid = ?"
     other = [changed(f, tmp_path / "o" / f.name, sql, (OTHER,)) for f in AA[1:]]
-    assert uuids(harness.compare(base, other)) == ["GPU UUID"]
+    assert uuids(harness.compare(base, other)) == ["GPU UUID", "GPU at work"]
     assert uuids(harness.compare(base, AA[1:])) == []
 
 
