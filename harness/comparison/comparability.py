@@ -73,6 +73,7 @@ def _collect(side: Side) -> dict[str, str]:
         "recorded by": _one(source.kind for source in sources),
         "GPU ops recorded": _losses(side),
         "graph launches": _graph_launches(side),
+        "graph nodes": _one(capture.nodes for capture in side.captures),
         "exit code": _exit_codes(run, {source.kind for source in sources}),
         "GPU": ", ".join(_text(gpu.get("name")) for gpu in gpus),
         "GPU UUID": _uuids(gpus) or _recorded_uuids(side),
@@ -227,7 +228,7 @@ def _overhead(run: Mapping[str, Any]) -> str:
 #: The same GPU may be on one side by its UUID and on the other by the pseudonym of it.
 _UUIDS = ("GPU UUID", "GPU at work")
 _CPU_ONLY = ("CPU", "overhead")
-_GPU_ONLY = ("GPU ops recorded", "graph launches")
+_GPU_ONLY = ("GPU ops recorded", "graph launches", "graph nodes")
 _TOLERANCES = {"clocks": _CLOCK_TOLERANCE, "overhead": _OVERHEAD_TOLERANCE}
 
 

@@ -19,6 +19,7 @@ from harness import summarise
 from harness.comparison import at_work
 from harness.comparison.idle import idle_of_instances
 from harness.comparison.lost import ops_lost
+from harness.comparison.lost_in_graphs import silent_nodes
 from harness.comparison.statistics import Sample, median_variance
 from harness.measures import path_rows
 
@@ -79,6 +80,7 @@ class Capture:
     gpus: tuple[int, ...] = ()  # that ran its GPU ops: places in ``source.facts["gpus"]``
     processes: int = 0  # with GPU ops; for ``measure`` cpu: with ranges
     graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
+    nodes: str = ""  # whether each node of the graphs that were replayed ran
     fingerprint: str = ""  # of its times: two recordings have one only if one is a copy
     lost: str = ""  # kernels that were launched and not recorded
     started: int | None = None  # ns since 1970; None where the recording does not say
@@ -146,6 +148,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         gpus=at_work.gpus(found.trace),
         processes=at_work.processes(found, measure),
         graphs=_graphs(found.trace.gpu_ops),
+        nodes=silent_nodes(found),
         fingerprint=_fingerprint(found.trace),
         lost=ops_lost(found),
         started=_started(found.trace),
