@@ -15,10 +15,7 @@ from harness.trace import Trace
 
 _LAUNCH = re.compile(r"cu(da)?GraphLaunch")
 _INSTANTIATE = re.compile(r"cu(da)?GraphInstantiate")
-_CAPTURE = {
-    +1: re.compile(r"cu(da)?StreamBeginCapture"),
-    -1: re.compile(r"cu(da)?StreamEndCapture"),
-}
+_BEGIN, _END = (re.compile(rf"cu(da)?Stream{what}Capture") for what in ("Begin", "End"))
 #: Nodes of such graphs need not run in every replay.
 _AT_WILL = re.compile(r"cu(da)?Graph(Conditional|NodeSetEnabled)")
 
