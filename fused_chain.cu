@@ -90,14 +90,15 @@ struct alignas(sizeof(T) * N) Vector {
   T element[N];
 };
 
-enum class Cache { keep, stream };
+// Which lines the L2 may evict first: none, those of residual and out, all.
+enum class Cache { keep, keep_h, stream };
 
-// Raw 16-byte (or one-element) moves. `stream` marks lines evict-first: nothing is read twice.
-template <Cache cache, typename V>
+// Raw 16-byte (or one-element) moves.
+template <bool evict_first, typename V>
 __device__ __forceinline__ V load(const V* from) {
   if constexpr (sizeof(V) == kVectorBytes) {
     const auto* address = reinterpret_cast<const uint4*>(from);
-    const uint4 bits = cache == Cache::stream ? __ldcs(address) : __ldg(address);
+    const uint4 bits = evict_first ? __ldcs(address) : __ldg(address);
     V value;
     memcpy(&value, &bits, sizeof(V));
     return value;
@@ -106,13 +107,13 @@ __device__ __forceinline__ V load(const V* from) {
   }
 }
 
-template <Cache cache, typename V>
+template <bool evict_first, typename V>
 __device__ __forceinline__ void store(V* to, const V& value) {
   if constexpr (sizeof(V) == kVectorBytes) {
     uint4 bits;
     memcpy(&bits, &value, sizeof(V));
     auto* address = reinterpret_cast<uint4*>(to);
-    if (cache == Cache::stream) {
+    if (evict_first) {
       __stcs(address, bits);
     } else {
       *address = bits;
@@ -152,12 +153,12 @@ __global__ void fused_chain_kernel(const T* __restrict__ h, const T* __restrict_
   if (first - threadIdx.x + static_cast<int64_t>(blockDim.x) * kUnroll <= vectors) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
-      a[k] = load<cache>(h_vectors + first + k * blockDim.x);
-      b[k] = load<cache>(residual_vectors + first + k * blockDim.x);
+      a[k] = load<cache == Cache::stream>(h_vectors + first + k * blockDim.x);
+      b[k] = load<cache != Cache::keep>(residual_vectors + first + k * blockDim.x);
     }
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
-      store<cache>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
+      store<cache != Cache::keep>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
     }
     return;
   }
@@ -165,14 +166,14 @@ __global__ void fused_chain_kernel(const T* __restrict__ h, const T* __restrict_
 #pragma unroll
   for (int k = 0; k < kUnroll; ++k) {
     if (first + k * blockDim.x < vectors) {
-      a[k] = load<cache>(h_vectors + first + k * blockDim.x);
-      b[k] = load<cache>(residual_vectors + first + k * blockDim.x);
+      a[k] = load<cache == Cache::stream>(h_vectors + first + k * blockDim.x);
+      b[k] = load<cache != Cache::keep>(residual_vectors + first + k * blockDim.x);
     }
   }
 #pragma unroll
   for (int k = 0; k < kUnroll; ++k) {
     if (first + k * blockDim.x < vectors) {
-      store<cache>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
+      store<cache != Cache::keep>(out_vectors + first + k * blockDim.x, chain(a[k], b[k]));
     }
   }
   const int64_t rest = vectors * N + threadIdx.x;
@@ -181,12 +182,11 @@ __global__ void fused_chain_kernel(const T* __restrict__ h, const T* __restrict_
   }
 }
 
-// Queues the kernel on `stream` of the current device; size > 0. Pointers not aligned to 16 bytes
-// are served element by element. The defaults are the fastest of benchmarks/fused_chain_sweep.cu on
-// an H200.
-template <typename T, int kUnroll = 1, Cache cache = Cache::keep>
-void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t stream,
-            int threads = 1024) {
+// Queues one kernel on `stream` of the current device; size > 0. Pointers not aligned to 16 bytes are
+// served element by element.
+template <typename T, int kUnroll, Cache cache>
+void launch_variant(const T* h, const T* residual, T* out, int64_t size, cudaStream_t stream,
+                    int threads) {
   const auto addresses = reinterpret_cast<uintptr_t>(h) | reinterpret_cast<uintptr_t>(residual) |
                          reinterpret_cast<uintptr_t>(out);
   const auto blocks = [size](int64_t tile) {
@@ -198,8 +198,27 @@ void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t st
         <<<blocks(int64_t{N} * kUnroll * threads), threads, 0, stream>>>(h, residual, out, size);
   } else {
     constexpr int kNarrow = 256;  // threads: this kernel's registers do not fit 1024 everywhere
-    fused_chain_kernel<T, 1, 8, cache>
+    fused_chain_kernel<T, 1, 8, Cache::keep>
         <<<blocks(8 * kNarrow), kNarrow, 0, stream>>>(h, residual, out, size);
+  }
+}
+
+inline int64_t l2_bytes() {
+  int device = 0, bytes = 0;
+  const bool known = cudaGetDevice(&device) == cudaSuccess &&
+                     cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device) == cudaSuccess;
+  return known ? bytes : 0;
+}
+
+// Queues the variant that suits the size, as measured on an H200 (docs/notes/fused_chain.md). Where
+// a tensor fits the L2, h is often still there, just written by the operator before: it stays until
+// it is read when residual and out are evicted first. Beyond that size the hints only cost.
+template <typename T>
+void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t stream) {
+  if (size * static_cast<int64_t>(sizeof(T)) <= l2_bytes()) {
+    launch_variant<T, 1, Cache::keep_h>(h, residual, out, size, stream, 256);
+  } else {
+    launch_variant<T, 1, Cache::keep>(h, residual, out, size, stream, 1024);
   }
 }
 

@@ -28,7 +28,11 @@ if TYPE_CHECKING:
 
 #: The classic shape of the workload first; the last has 1 GiB tensors in fp32.
 SHAPES = ("8192x1024", "65536x1024", "262144x1024")
-MATHS = {"fp32": (), "tf32": ("--tf32",), "bf16": ("--dtype", "bf16")}
+MATHS = {
+    "fp32": (), "tf32": ("--tf32",), "bf16": ("--dtype", "bf16"), "fp16": ("--dtype", "fp16"),
+}  # fmt: skip
+#: Recorded at every shape; fp16 only where the other 16-bit type leaves the byte model.
+EVERYWHERE = ("fp32", "tf32", "bf16")
 #: Compiling in this process keeps inductor's pool of workers out of the captures; and its imports
 #: need no GPU, so they come before the wait for it.
 ONE_COMPILER = {
@@ -73,10 +77,11 @@ class Settings:
 
 def plan(cpu: bool) -> list[Recording]:
     """Everything, the most valuable first. ``cpu``: the same names, small, to try the plumbing."""
-    repeated = [_workload(shape, math, cpu) for shape in SHAPES for math in MATHS]
+    repeated = [_workload(shape, math, cpu) for shape in SHAPES for math in EVERYWHERE]
     both = {(s, m): _both(s, m, cpu) for s in SHAPES for m in MATHS}
-    middle = [both[SHAPES[1], math] for math in MATHS]
-    rest = [both[shape, math] for shape in (SHAPES[0], SHAPES[2]) for math in MATHS]
+    middle = [both[SHAPES[1], math] for math in EVERYWHERE]
+    rest = [both[shape, math] for shape in (SHAPES[0], SHAPES[2]) for math in EVERYWHERE]
+    rest.append(both[SHAPES[2], "fp16"])
     return [
         *repeated[:3], *middle[:1], *_trainings(cpu)[:1], *repeated[3:], *middle[1:],
         *_trainings(cpu)[1:], *rest,

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Path_ = tuple[str, ...]
 Samples = dict[Path_, list[int]]
 MATHS = ("fp32", "TF32", "bf16", "fp16")
+#: Recorded often enough to be compared with fp32.
+COMPARED = ("TF32", "bf16")
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class Evidence:
         """(fp32, another precision) of one shape."""
         base = {one.shape: one for one in self.best if one.math == "fp32"}
         return [(base[one.shape], one) for one in self.best
-                if one.math != "fp32" and one.shape in base]  # fmt: skip
+                if one.math in COMPARED and one.shape in base]  # fmt: skip
 
 
 def _first(runs: list[Recorded]) -> list[Recorded]:

@@ -6,7 +6,7 @@
 //   nvcc -O3 -lineinfo -std=c++17 -arch=native benchmarks/fused_chain_sweep.cu -o /tmp/sweep
 //   /tmp/sweep              GB/s of every variant beside cudaMemcpyAsync's
 //   /tmp/sweep check        every tail and misalignment against the host's chain; exit 1 if wrong
-//   /tmp/sweep once         one launch of the default variant on 256 Mi floats, nothing else
+//   /tmp/sweep once         the operator's own choice, on 256 Mi and on 8 Mi floats, nothing else
 //   compute-sanitizer --tool memcheck|racecheck|initcheck /tmp/sweep check
 
 #define FUSED_CHAIN_KERNELS_ONLY
@@ -89,6 +89,10 @@ float time_us(int sets, const std::function<void(int)>& work) {
   return samples[samples.size() / 2];
 }
 
+constexpr const char* name_of(Cache cache) {
+  return cache == Cache::keep ? "keep" : cache == Cache::keep_h ? "keep_h" : "stream";
+}
+
 template <typename T, int kUnroll, Cache cache>
 void variant(const char* type, const Buffers<T>& buffers, float copy) {
   cudaFuncAttributes kernel;
@@ -97,12 +101,12 @@ void variant(const char* type, const Buffers<T>& buffers, float copy) {
   for (const int threads : {128, 256, 512, 1024}) {
     if (threads > kernel.maxThreadsPerBlock) continue;  // too many registers
     const float us = time_us(static_cast<int>(buffers.h.size()), [&](int i) {
-      fused_chain::launch<T, kUnroll, cache>(buffers.h[i], buffers.residual[i], buffers.out[i],
-                                             buffers.size, nullptr, threads);
+      fused_chain::launch_variant<T, kUnroll, cache>(
+          buffers.h[i], buffers.residual[i], buffers.out[i], buffers.size, nullptr, threads);
     });
     const float rate = 3.0f * buffers.size * sizeof(T) / us / 1000;
     std::printf("%s,%lld,%d,%d,%s,%.2f,%.0f,%.4f\n", type, static_cast<long long>(buffers.size),
-                kUnroll, threads, cache == Cache::stream ? "stream" : "keep", us, rate, rate / copy);
+                kUnroll, threads, name_of(cache), us, rate, rate / copy);
   }
 }
 
@@ -117,15 +121,18 @@ void sweep(const char* type, int64_t size) {
   const float copy = 2.0f * bytes / us / 1000;
   std::printf("%s,%lld,,,copy,%.2f,%.0f,1\n", type, static_cast<long long>(size), us, copy);
   variant<T, 1, Cache::keep>(type, buffers, copy);
+  variant<T, 1, Cache::keep_h>(type, buffers, copy);
   variant<T, 1, Cache::stream>(type, buffers, copy);
   variant<T, 2, Cache::keep>(type, buffers, copy);
+  variant<T, 2, Cache::keep_h>(type, buffers, copy);
   variant<T, 2, Cache::stream>(type, buffers, copy);
   variant<T, 4, Cache::keep>(type, buffers, copy);
+  variant<T, 4, Cache::keep_h>(type, buffers, copy);
   variant<T, 4, Cache::stream>(type, buffers, copy);
 }
 
 // Compares one launch with the host's chain; also that nothing before or after `out` is written.
-template <typename T>
+template <typename T, Cache cache>
 bool check(int64_t size, int offset, float tolerance) {
   constexpr int kGuard = 64;
   const int64_t total = size + 2 * kGuard + 16;
@@ -137,7 +144,8 @@ bool check(int64_t size, int offset, float tolerance) {
   const std::vector<T> guard(total, static_cast<T>(77.0f));
   CUDA(cudaMemcpy(out, guard.data(), total * sizeof(T), cudaMemcpyHostToDevice));
   // A vector-aligned start plus `offset` elements for h only: out and residual stay aligned.
-  fused_chain::launch<T>(h + kGuard + offset, residual + kGuard, out + kGuard, size, nullptr);
+  fused_chain::launch_variant<T, 1, cache>(h + kGuard + offset, residual + kGuard, out + kGuard,
+                                           size, nullptr, cache == Cache::keep ? 1024 : 256);
   CUDA(cudaGetLastError());
   std::vector<T> h_host(total), residual_host(total), out_host(total);
   CUDA(cudaMemcpy(h_host.data(), h, total * sizeof(T), cudaMemcpyDeviceToHost));
@@ -165,13 +173,15 @@ bool check(int64_t size, int offset, float tolerance) {
 
 bool check_all() {
   bool good = true;
-  std::vector<int64_t> sizes = {1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097,
+  std::vector<int64_t> sizes = {511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097,
                                 8191, 8192, 8193, 100003};
   for (int64_t size = 1; size <= 33; ++size) sizes.push_back(size);
   for (const int64_t size : sizes) {
     for (const int offset : {0, 1, 3}) {
-      good &= check<float>(size, offset, 1e-5f);
-      good &= check<__nv_bfloat16>(size, offset, 1.0f / 128);
+      good &= check<float, Cache::keep_h>(size, offset, 1e-5f);
+      good &= check<float, Cache::keep>(size, offset, 1e-5f);
+      good &= check<__nv_bfloat16, Cache::keep_h>(size, offset, 1.0f / 128);
+      good &= check<__nv_bfloat16, Cache::keep>(size, offset, 1.0f / 128);
     }
   }
   std::printf(good ? "PASS\n" : "FAIL\n");
@@ -182,9 +192,11 @@ int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "sweep";
   if (std::strcmp(mode, "check") == 0) return check_all() ? 0 : 1;
   if (std::strcmp(mode, "once") == 0) {
-    const Buffers<float> buffers(256 * kMi, 1);
-    fused_chain::launch(buffers.h[0], buffers.residual[0], buffers.out[0], buffers.size, nullptr);
-    CUDA(cudaDeviceSynchronize());
+    for (const int64_t size : {256 * kMi, 8 * kMi}) {
+      const Buffers<float> buffers(size, 1);
+      fused_chain::launch(buffers.h[0], buffers.residual[0], buffers.out[0], size, nullptr);
+      CUDA(cudaDeviceSynchronize());
+    }
     return 0;
   }
   if (std::strcmp(mode, "sweep") != 0) {

@@ -98,14 +98,34 @@ def test_the_notes_on_the_operator_repeat_its_recorded_figures() -> None:
     assert f"Worst absolute difference from eager in fp32: {worst:.1e}." in text
 
 
-def test_the_page_says_what_speaks_against_the_claims() -> None:
+def test_the_page_says_what_speaks_against_the_claims(root: Path) -> None:
     """torch.compile's kernel where it is the quicker, and a disagreement that nothing covers:
-    by hand from the recorded times, 23.15 of 23.33 µs, and 2.2 % apart where captures are 1.2 %."""
-    page = (ROOT / "docs" / "h200.md").read_text(encoding="utf-8")
-    assert "the compiled chain took less time than the fused one: 8192x1024 fp32 (0.992" in page
-    *_, ratio, why = cells(page, "`h200-8192x1024-tf32-both`", "`eager-block / chain`")
-    assert ratio == "0.978"
-    assert why.endswith("spread by 1.2 %, less than this difference: what causes it is not known")
+    planted, 3 us more for each fused kernel and 5 % for each kernel of the eager chain."""
+    name = "h200-8192x1024-tf32"
+    for run in (name, f"{name}-both"):
+        shutil.copytree(ROOT / "reports" / run, root / "reports" / run)
+    before = made(root)
+    assert "took less time than the fused one" not in before
+    for file in (root / "reports" / name).glob("*.sqlite"):
+        lengthen(file, "fused_chain_kernel", "3000")
+    lengthen(
+        root / "reports" / f"{name}-both" / "report.sqlite", "elementwise", "(end - start) / 20"
+    )
+    page = made(root)
+    *_, fused, compiled = cells(before, "8192x1024", "TF32", "5")[:4]
+    ratio = float(compiled.split()[0]) / (float(fused.split()[0]) + 3)
+    found = re.search(r"fused one: 8192x1024 TF32 \((\d\.\d+) of its time", page)
+    assert found
+    assert float(found[1]) == pytest.approx(ratio, abs=0.001)  # the table's cells are rounded
+    *_, off, why = cells(page, f"`{name}-both`", "`eager-block / chain`")
+    assert 0.93 < float(off) < 0.97  # near 1 before, over 1.05
+    assert why.endswith("less than this difference: what causes it is not known")
+
+
+def lengthen(file: Path, kernel: str, by: str) -> None:
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute(f"""UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = end + {by} WHERE demangledName IN
+                       (SELECT id FROM StringIds WHERE value LIKE '%{kernel}%')""")
 
 
 def test_the_fused_chain_is_the_median_that_sql_finds(root: Path) -> None:

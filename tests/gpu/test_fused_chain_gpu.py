@@ -63,6 +63,7 @@ def assert_right(out: Any, h: Any, residual: Any) -> None:
         *(tile + near for tile in (1024, 2048, 4096, 8192) for near in (-1, 0, 1)),
         8191 * 1021,
         1 << 24,
+        (1 << 25) + 3,  # more than an L2 holds: the other variant
     ],
 )
 def test_every_tail(size: int, dtype: Any) -> None:
@@ -210,7 +211,20 @@ def test_gradients_are_eagers() -> None:
 
 
 def test_one_launch_a_call() -> None:
-    h, residual = inputs(4097)
+    assert "fused_chain_kernel" in kernel_of_a_call(4097)
+
+
+def test_the_variant_follows_the_size() -> None:
+    """Hints up to the size of the L2, none beyond."""
+    l2 = torch.cuda.get_device_properties(0).L2_cache_size
+    small, large = (kernel_of_a_call(bytes // 4) for bytes in (l2, l2 + 4))
+    assert small != large
+    assert "Cache)1" in small
+    assert "Cache)0" in large
+
+
+def kernel_of_a_call(size: int) -> str:
+    h, residual = inputs(size)
     op(h, residual)
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as profile:
@@ -218,7 +232,7 @@ def test_one_launch_a_call() -> None:
         torch.cuda.synchronize()
     on_gpu = [e for e in profile.events() if e.device_type == torch.autograd.DeviceType.CUDA]
     assert len(on_gpu) == 1
-    assert "fused_chain_kernel" in on_gpu[0].name
+    return str(on_gpu[0].name)
 
 
 @pytest.mark.parametrize(
