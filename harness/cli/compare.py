@@ -14,7 +14,7 @@ import click
 from harness.cli.compare_plan import Plan, Plans, make_plans
 from harness.cli.filters import filter_options, selection_from
 from harness.cli.given import GivenPath
-from harness.cli.output import choose_format, say, terminal_style, write
+from harness.cli.output import choose_format, csv_for, say, terminal_style, write
 from harness.errors import HarnessError, UnreadableReport, UsageProblem
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _render(shown: Shown, format_: str, output: Path | None) -> str:
     if format_ == "csv":
         from harness.render import as_csv
 
-        return "".join(as_csv.render(compare_formats.frame(shown.comparisons)))
+        return "".join(csv_for(as_csv.render(compare_formats.frame(shown.comparisons)), output))
     if format_ == "markdown":
         from harness.render import as_markdown
 

@@ -65,6 +65,14 @@ def _knows_unicode() -> bool:
     return True
 
 
+def csv_for(pieces: Iterable[str], output: Path | None) -> Iterable[str]:
+    """The csv as it is for a file or a pipe; for a terminal without what would steer it."""
+    from harness.render import as_csv
+
+    to_terminal = output is None and sys.stdout is not None and sys.stdout.isatty()
+    return as_csv.shown(pieces) if to_terminal else pieces
+
+
 def write(pieces: Iterable[str], output: Path | None) -> None:
     """Write the pieces as they come. A file appears only when it is complete.
 

@@ -14,7 +14,7 @@ import click
 
 from harness.cli.filters import filter_options, selection_from
 from harness.cli.given import GivenPath
-from harness.cli.output import choose_format, say, terminal_style, write
+from harness.cli.output import choose_format, csv_for, say, terminal_style, write
 from harness.errors import ExitCode, UsageProblem
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def render_one(report: Report, format_: str, output: Path | None) -> Iterator[st
     if format_ == "csv":
         from harness.render import as_csv
 
-        yield from as_csv.render(report.rows)
+        yield from csv_for(as_csv.render(report.rows), output)
     elif format_ == "json":
         from harness.render import as_json
 
@@ -305,7 +305,7 @@ def _render_several(
     if asked.format == "csv":
         from harness.render import as_csv
 
-        return as_csv.render(rows)
+        return csv_for(as_csv.render(rows), asked.output)
     if asked.format == "json":
         from harness.render import as_json
 

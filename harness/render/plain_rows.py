@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 
+from harness.render.as_csv import cell
 from harness.render.as_markdown import escape
 
 Rows = Iterable[Sequence[str]]
@@ -15,9 +16,13 @@ Rows = Iterable[Sequence[str]]
 def as_csv(columns: Sequence[str], rows: Rows) -> str:
     """The header line and the rows; what needs quotes has them."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
+    csv.writer(out, lineterminator="\n").writerow(columns)
+    cells = [[cell(text) for text in row] for row in rows]
+    broken = any("\r" in text for row in cells for text in row)
+    # csv quotes what ends a line, and takes only a newline for that. Readers do not.
+    csv.writer(
+        out, lineterminator="\n", quoting=csv.QUOTE_ALL if broken else csv.QUOTE_MINIMAL
+    ).writerows(cells)
     return out.getvalue()
 
 

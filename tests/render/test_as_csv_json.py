@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.render import as_csv, records
+from harness.render import as_csv, plain_rows, records
 
-NAMES = ["", 'q"uote', "comma,", "new\nline", "é中文🚀", "\x1b[31m", "=1+1", "L" * 3000]
+NAMES = ["", 'q"uote', "comma,", "new\nline", "é中文🚀", "\x1b[31m", "a\rb", "'quoted'", "L" * 3000]
+#: What a spreadsheet would run, and the same behind apostrophes.
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "'=1", "''-"]
 
 
 def frame(names: list[str]) -> pd.DataFrame:
@@ -31,12 +33,48 @@ def frame(names: list[str]) -> pd.DataFrame:
 
 def test_csv_reads_back_as_written() -> None:
     out = "".join(as_csv.render(frame(NAMES)))
-    rows = list(csv.DictReader(io.StringIO(out)))
+    rows = read(out)
     assert [row["name"] for row in rows] == NAMES
     assert [row["path"] for row in rows] == [f"outer / {name}" for name in NAMES]
     assert rows[0]["total_ns"] == str(2**53)
     assert rows[3]["total_ns"] == str(2**53 + 3)  # beyond what a float holds
     assert (rows[0]["maybe"], rows[1]["avg_ns"]) == ("", "")
+
+
+def read(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text, newline="")))
+
+
+def test_a_formula_has_an_apostrophe_before_it_that_can_be_taken_away() -> None:
+    out = "".join(as_csv.render(frame(FORMULAS)))
+    named = [row["name"] for row in read(out)]
+    assert named == [f"'{name}" for name in FORMULAS]
+    assert [row["path"] for row in read(out)] == [f"outer / {name}" for name in FORMULAS]
+    # As docs/json.md has it.
+    table = pd.read_csv(io.StringIO(out), keep_default_na=False)
+    back = table["name"].str.replace(r"^'('*[=+\-@\t\r\n])", r"\1", regex=True)
+    assert back.tolist() == FORMULAS
+    assert table["total_ns"].tolist() == [2**53 + i for i in range(len(FORMULAS))]
+
+
+def test_negative_numbers_are_no_formulas() -> None:
+    assert "".join(as_csv.render(pd.DataFrame({"change_ns": [-5]}))) == "change_ns\n-5\n"
+
+
+def test_pandas_reads_every_row_whatever_is_in_a_name() -> None:
+    table = pd.read_csv(io.StringIO("".join(as_csv.render(frame(NAMES)))), keep_default_na=False)
+    assert table["name"].tolist() == NAMES
+
+
+def test_rows_of_text_keep_the_same_rules() -> None:
+    rows = [["a\rb", "=1"], ["plain", "c,d"]]
+    assert plain_rows.as_csv(["x", "y"], rows) == 'x,y\n"a\rb","\'=1"\n"plain","c,d"\n'
+    assert plain_rows.as_csv(["x", "y"], rows[1:]) == 'x,y\nplain,"c,d"\n'
+
+
+def test_a_terminal_is_shown_what_would_steer_it() -> None:
+    pieces = ["name\n", "\x1b[2J,1\n", "a\rb,2\n", "é µ,3\n"]
+    assert "".join(as_csv.shown(pieces)) == "name\n\\x1b[2J,1\na\\rb,2\né µ,3\n"
 
 
 def test_records_are_json_as_they_are() -> None:
