@@ -7,6 +7,7 @@ import importlib
 import json
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -79,22 +80,33 @@ def is_run(folder: Path) -> bool:
 
 def unique_names(paths: list[str]) -> list[str]:
     """The shortest ends of the paths that tell them apart; a path given twice gets ``#2``."""
-    parts = [Path(os.path.abspath(path)).parts for path in paths]
-    length = [1] * len(parts)
-    while True:
-        names = ["/".join(p[-n:]).replace("//", "/") for p, n in zip(parts, length, strict=True)]
-        clashing = [
-            i for i, name in enumerate(names) if names.count(name) > 1 and length[i] < len(parts[i])
-        ]
-        if not clashing:
-            break
-        for i in clashing:
-            length[i] += 1
-    seen: dict[str, int] = {}
-    for i, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        names[i] = name if seen[name] == 1 else f"{name}#{seen[name]}"
+    whole = [os.path.abspath(path) for path in paths]
+    short = _shortest(list(dict.fromkeys(whole)))
+    taken = set(short.values())
+    again: dict[str, int] = {}
+    names: list[str] = []
+    for path in whole:
+        name, number = short[path], again.get(path, 0) + 1
+        while number > 1 and (name := f"{short[path]}#{number}") in taken:
+            number += 1
+        again[path] = number
+        taken.add(name)
+        names.append(name)
     return names
+
+
+def _shortest(paths: list[str]) -> dict[str, str]:
+    """Different absolute paths -> the shortest end of each that none of the others has."""
+    parts = {path: Path(path).parts for path in paths}
+    length = dict.fromkeys(paths, 1)
+    while True:
+        names = {path: "/".join(p[-length[path] :]).replace("//", "/") for path, p in parts.items()}
+        often = Counter(names.values())
+        clashing = [p for p in paths if often[names[p]] > 1 and length[p] < len(parts[p])]
+        if not clashing:
+            return names
+        for path in clashing:
+            length[path] += 1
 
 
 def read(source: Input, request: Request) -> Report:

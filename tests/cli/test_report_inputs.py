@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
+from harness import gather
+
 DATA = Path(__file__).parents[1] / "data" / "h200"
 AA = Path(__file__).parents[1] / "data" / "aa"
 
@@ -41,6 +43,20 @@ def test_several_inputs_are_one_frame(report: Command) -> None:
         assert mine == single["rows"]
         (entry,) = (r for r in found["reports"] if r["name"] == f"{name}.sqlite")
         assert entry["ledger"] == single["ledger"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["a/x", "b/x"], ["a/x", "b/x"]),
+        (["a/x", "a/x"], ["x", "x#2"]),
+        (["a/x", "./a/x", "b/x", "a/x"], ["a/x", "a/x#2", "b/x", "a/x#3"]),
+        (["a/x", "a/x", "a/x#2"], ["x", "x#3", "x#2"]),
+        (["c/a/x", "d/a/x", "y"], ["c/a/x", "d/a/x", "y"]),
+    ],
+)
+def test_names_are_short_and_never_collide(paths: list[str], names: list[str]) -> None:
+    assert gather.unique_names(paths) == names
 
 
 def test_a_link_beside_what_it_links_to_is_not_a_second_report(
