@@ -111,19 +111,16 @@ class Database:
         self.path = path
         self.connection = connection
         self.engine = engine
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        self.tables: dict[str, frozenset[str]] = {
-            name: frozenset(row[1] for row in connection.execute(f"PRAGMA table_info({name})"))
-            for (name,) in names
-            if name.isidentifier()
-        }
+        found = connection.execute("SELECT name, type FROM sqlite_master").fetchall()
+        self.nameless = False  # a string was asked for that is not there
+        self.views = frozenset(name for name, type_ in found if type_ == "view")
+        self.tables: dict[str, frozenset[str]] = {}
         #: The columns of each table that are declared NOT NULL.
-        self.required = {
-            name: frozenset(
-                row[1] for row in connection.execute(f"PRAGMA table_info({name})") if row[3]
-            )
-            for name in self.tables
-        }
+        self.required: dict[str, frozenset[str]] = {}
+        for name in (name for name, type_ in found if type_ == "table" and name.isidentifier()):
+            columns = connection.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
+            self.tables[name] = frozenset(column[1] for column in columns)
+            self.required[name] = frozenset(column[1] for column in columns if column[3])
 
     def has(self, table: str, *columns: str) -> bool:
         """Does ``table`` exist and have all ``columns``?"""
@@ -173,6 +170,18 @@ class Database:
         count = min(max((high - low + 1) // rows, 1), _MOST_PIECES)
         edges = [low + (high - low + 1) * i // count for i in range(count + 1)]
         return [replace(query, rowids=(start, stop - 1)) for start, stop in pairwise(edges)]
+
+    def numbered(self, table: str) -> bool:
+        """Has the table SQLite's own numbers of rows?"""
+        if "rowid" in map(str.lower, self.tables[table]):
+            return False
+        try:
+            self.connection.execute(f"SELECT rowid FROM {table} LIMIT 0")
+        except sqlite3.OperationalError as error:
+            if "no such column" in str(error):  # WITHOUT ROWID
+                return False
+            raise
+        return True
 
     def rowids(self, table: str) -> tuple[int, int]:
         """The first and last rowid of a table; (0, -1) when it is empty."""

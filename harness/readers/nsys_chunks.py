@@ -244,6 +244,8 @@ class Plan:
         times: dict[int, Window] = {}
         for _, read in self._read_few(queries, {"tid", low, high}):
             columns = read.integers
+            # Rows that end before they start are taken as zero-length.
+            columns[high] = np.maximum(columns[low], columns[high])
             process = columns["tid"] >> PID_BITS
             for one in np.unique(process).tolist():
                 mine = process == one

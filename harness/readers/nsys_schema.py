@@ -60,6 +60,17 @@ def is_export(db: Database) -> bool:
     return any(mark in db.tables for mark in _MARKS)
 
 
+def unlike(db: Database) -> str:
+    """Which table that is read is not as nsys makes them, and why; "" where all are."""
+    events = (NVTX, RUNTIME, *OP_TABLES.values(), GRAPH_NODES, GRAPH_EVENTS)
+    for table in (*events, "StringIds", "ThreadNames", "ANALYSIS_DETAILS"):
+        if table in db.views:
+            return f"{table} is a view, not a table"
+        if table in events and table in db.tables and not db.numbered(table):
+            return f"the rows of {table} have no number (rowid) of SQLite's"
+    return ""
+
+
 def lacking(db: Database) -> dict[str, list[str]]:
     """Table -> columns without which none of its rows can be read; only tables that have rows."""
     needed = {
@@ -236,15 +247,14 @@ def _graph_number(db: Database) -> str | int:
 
 
 def strings(db: Database, ids: Iterable[int]) -> dict[int, str]:
-    """The strings of these ids; an id without a string is left out."""
+    """The strings of these ids; an id without a string is left out, and noted in ``nameless``."""
     found: dict[int, str] = {}
-    if not db.has("StringIds", "id", "value"):
-        return found
-    wanted = list(ids)
-    for i in range(0, len(wanted), 500):
+    wanted = [i for i in ids if i >= 0]
+    for i in range(0, len(wanted) if db.has("StringIds", "id", "value") else 0, 500):
         some = ", ".join(str(int(j)) for j in wanted[i : i + 500])
         sql = f"SELECT id, value FROM StringIds WHERE id IN ({some}) AND value IS NOT NULL"
         found.update(db.rows(sql, "it"))
+    db.nameless |= len(found) < len(set(wanted))
     return found
 
 

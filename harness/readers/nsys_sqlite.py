@@ -166,6 +166,11 @@ def _opened(path: Path, engine: str) -> Iterator[Database]:
                 f"{path}: a SQLite file, but not an nsys export",
                 hint="Make one with nsys export --type sqlite REPORT.nsys-rep.",
             )
+        if what := nsys_schema.unlike(db):
+            raise UnreadableReport(
+                f"{path}: not as nsys export writes it: {what}",
+                hint="Export the report again with nsys export --type sqlite.",
+            )
         yield db
 
 

@@ -39,7 +39,8 @@ class Tally:
     before the first call of the recording. ``bad_times`` counts rows that end before they start.
     ``copy_calls_of`` and ``set_calls_of`` count API calls, each of which makes one op.
     ``dropped`` counts rows that lack a needed value, by table.
-    ``nodes_of`` counts graph nodes made; these are the same in every part.
+    ``nodes_of`` counts graph nodes made; these are the same in every part. ``launchers`` are the
+    (process, thread) that launched.
     """
 
     launches: int = 0
@@ -58,6 +59,7 @@ class Tally:
     nodes_of: Mapping[int, int] = field(default_factory=Counter)
     bad_times: Mapping[str, int] = field(default_factory=Counter)
     dropped: Mapping[str, int] = field(default_factory=Counter)
+    launchers: frozenset[tuple[int, int]] = frozenset()
     ranges: RangeTally = field(default_factory=RangeTally)
 
     @classmethod
@@ -82,6 +84,7 @@ class Tally:
             sets_of=_by_value(process[of_kind["memset"]]),
             graphs_of=_by_value(process[of_kind["graph"]]),
             nodes_of=_by_value(nodes["process"]),
+            launchers=_launchers(trace),
         )
 
     def __add__(self, other: Tally) -> Tally:
@@ -94,6 +97,7 @@ class Tally:
         sums: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in counts}
         for name in mappings:
             sums[name] = Counter(getattr(self, name)) + Counter(getattr(other, name))
+        sums["launchers"] = self.launchers | other.launchers
         return replace(self, **sums, nodes_of=self.nodes_of or other.nodes_of)
 
 
@@ -109,6 +113,13 @@ def _calls(trace: Trace, kind: str) -> Counter[int]:
     for process, number in zip(trace.threads["process"].tolist(), counts, strict=True):
         found[process] += number
     return +found
+
+
+def _launchers(trace: Trace) -> frozenset[tuple[int, int]]:
+    counts = np.bincount(trace.launches["thread"].to_numpy(), minlength=len(trace.threads))
+    threads = np.flatnonzero(counts)
+    process = trace.threads["process"].to_numpy()[threads]
+    return frozenset(zip(process.tolist(), threads.tolist(), strict=True))
 
 
 def _unlinked(trace: Trace, first_call: int | None) -> tuple[int, int]:
@@ -147,6 +158,7 @@ def _found(wanted: Int64, known: Int64) -> npt.NDArray[np.bool_]:
     low, high = int(known.min()), int(known.max())
     if high - low > 16 * len(known) + 1024:
         return np.isin(wanted, known)
-    present = np.zeros(high - low + 3, bool)  # with an empty slot at either end
-    present[known - (low - 1)] = True
-    return present[np.clip(wanted, low - 1, high + 1) - (low - 1)]
+    present = np.zeros(high - low + 1, bool)
+    present[known - low] = True
+    inside: npt.NDArray[np.bool_] = (wanted >= low) & (wanted <= high)
+    return inside & present[np.clip(wanted, low, high) - low]

@@ -5,6 +5,7 @@ The codes are stable:
 
 ==================== ==============================================================
 missing-values       rows that lack a time or an id: left out of every figure
+missing-names        names that are not in the file, or no thread's
 missing-columns      a table has rows that cannot be read: times or ids are missing
 no-nvtx              nothing of NVTX was recorded: not traced, or not used by the program
 no-ranges            NVTX was traced (domains, marks), and not one range
@@ -32,6 +33,7 @@ from pathlib import Path
 
 from harness.readers import STALE_AFTER_NS, nsys_schema
 from harness.readers.columns import Database
+from harness.readers.nsys_lost_names import read_lost_names
 from harness.readers.nsys_tally import RangeTally, Tally
 from harness.trace import Source, Warning_
 from harness.words import agree, plural
@@ -51,6 +53,7 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
     return (
         *_missing_columns(db),
         *_missing_values(tally.dropped),
+        *read_lost_names(db, tally),
         *_nothing_recorded(db, tally),
         *_too_few_kernels(source, tally),
         *_too_few("few-copies", ("copy", "copies"), tally, tally.copy_calls_of, tally.copies_of),

@@ -185,11 +185,110 @@ def test_parts_accept_and_refuse_what_the_whole_does(
     assert bool(refused("whole")) is (column in ("start", "end"))
 
 
-def test_ranges_that_end_before_all_parts_are_in_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", [NVTX, RUNTIME])
+def test_rows_that_end_before_all_parts_are_in_them(tmp_path: Path, table: str) -> None:
     path = mutated(
-        tmp_path / "report.sqlite", "h200/train.sqlite", NVTX, f"UPDATE {NVTX} SET end = -5"
+        tmp_path / "report.sqlite", "h200/train.sqlite", table, f"UPDATE {table} SET end = -5"
     )
     for view in ("ranges", "names"):
         whole, parts = both_ways(path, Request(view=view, details=False))
         assert whole.rows["instances"].sum() == 32
         pd.testing.assert_frame_equal(whole.rows, parts.rows, check_dtype=False, check_exact=True)
+        assert whole.ledger == parts.ledger
+
+
+@pytest.mark.parametrize("engine", ["adbc", "stdlib"])
+@pytest.mark.parametrize("correlation", [-(2**63), 2**63 - 1])
+def test_every_call_with_one_extreme_correlation(
+    tmp_path: Path, correlation: int, engine: str
+) -> None:
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/train.sqlite",
+        RUNTIME,
+        f"UPDATE {RUNTIME} SET correlationId = {correlation}",
+    )
+    trace = nsys_sqlite.read(path, engine=engine)
+    assert [one.message[:20] for one in trace.warnings] == ["308 of 308 GPU ops h"]
+
+
+def names_lost(report: Trace | Report) -> list[str]:
+    return [one.message for one in report.warnings if one.code == "missing-names"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["DELETE FROM StringIds", "UPDATE StringIds SET value = NULL", "DROP TABLE StringIds"],
+)
+def test_names_that_are_gone_are_told(tmp_path: Path, statement: str) -> None:
+    path = mutated(tmp_path / "report.sqlite", "h200/nested.sqlite", "StringIds", statement)
+    whole, parts = both_ways(path, Request(details=False))
+    assert names_lost(whole) == names_lost(parts)
+    # Of 83 rows of NVTX_EVENTS, 200 calls and 82 kernels; SQL on the recorded file.
+    assert (
+        "CUPTI_ACTIVITY_KIND_RUNTIME.nameId: 200, CUPTI_ACTIVITY_KIND_KERNEL.shortName: 82"
+        in (names_lost(whole)[0])
+    )
+
+
+def test_a_text_in_the_row_itself_is_a_name(tmp_path: Path) -> None:
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/nested.sqlite",
+        NVTX,
+        f"UPDATE {NVTX} SET text = 'here', textId = 999999",
+    )
+    assert not names_lost(nsys_sqlite.read(path))
+
+
+@pytest.mark.parametrize("statement", ["DELETE FROM ThreadNames", "DROP TABLE ThreadNames"])
+def test_threads_without_names_are_told(tmp_path: Path, statement: str) -> None:
+    path = mutated(tmp_path / "report.sqlite", "h200/train.sqlite", "ThreadNames", statement)
+    for report in both_ways(path, Request(details=False)):
+        assert names_lost(report)[0].startswith("no thread has a name")
+
+
+@pytest.mark.parametrize("table", [NVTX, RUNTIME, "StringIds", "CUPTI_ACTIVITY_KIND_MEMSET"])
+def test_a_view_in_place_of_a_table_is_refused(tmp_path: Path, table: str) -> None:
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/train.sqlite",
+        table,
+        f"ALTER TABLE {table} RENAME TO kept",
+        f"CREATE VIEW {table} AS SELECT * FROM kept",
+    )
+    for read in (nsys_sqlite.read, lambda path: next(nsys_sqlite.iter_chunks(path))):
+        with pytest.raises(UnreadableReport, match=f"not as nsys export writes it: {table} is a v"):
+            read(path)
+
+
+@pytest.mark.parametrize("made", ["(start, end, rowid)", "(start PRIMARY KEY, end) WITHOUT ROWID"])
+def test_rows_without_a_number_are_refused(tmp_path: Path, made: str) -> None:
+    table = "CUPTI_ACTIVITY_KIND_MEMSET"
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/train.sqlite",
+        table,
+        f"DROP TABLE {table}",
+        f"CREATE TABLE {table} {made}",
+    )
+    with pytest.raises(UnreadableReport, match=f"the rows of {table} have no number"):
+        nsys_sqlite.read(path)
+
+
+def test_names_of_other_tables_and_computed_columns(tmp_path: Path) -> None:
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    with closing(sqlite3.connect(DATA / "h200/train.sqlite")) as db:
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+    rest = ", ".join(columns[1:])
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/train.sqlite",
+        table,
+        f"ALTER TABLE {table} RENAME TO kept",
+        f"CREATE TABLE {table} (begun, start AS (begun), {rest})",
+        f"INSERT INTO {table} (begun, {rest}) SELECT start, {rest} FROM kept",
+        'CREATE TABLE "select" (a)',
+        'CREATE TABLE "order" ("from")',
+    )
+    assert len(nsys_sqlite.read(path).gpu_ops) == 308

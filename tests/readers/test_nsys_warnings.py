@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from nsys_files import DATA, Export, global_tid
 
-from harness.readers import nsys_schema, nsys_sqlite, nsys_warnings
+from harness.readers import nsys_lost_names, nsys_schema, nsys_sqlite, nsys_warnings
 from harness.trace import Trace
 
 MAIN, PROCESS = global_tid(10, 10), global_tid(10)
@@ -46,7 +46,8 @@ def program(export: Export, tid: int, launches: int, kernels: int, api: str) -> 
 
 def test_codes_are_in_the_table() -> None:
     source = Path(nsys_warnings.__file__).read_text()
-    used = set(re.findall(r'(?:Warning_|_too_few)\(\s*"([a-z-]+)"', source))
+    sources = source + Path(nsys_lost_names.__file__).read_text()
+    used = set(re.findall(r'(?:Warning_|_too_few)\(\s*"([a-z-]+)"', sources))
     assert used == set(re.findall(r"^([a-z]+(?:-[a-z]+)+|clipped)  ", source, re.MULTILINE))
 
 
