@@ -150,7 +150,7 @@ def build(
         LedgerBroken: from the engine; never a wrong table instead.
     """
     from harness.measures.communication import nothing_said
-    from harness.measures.layers import backward_outside
+    from harness.measures.layers import backward_unseen
     from harness.sidebyside import join
 
     attribution = _attributed(trace, request)
@@ -172,7 +172,7 @@ def build(
     if request.view == "communication" and request.details:
         notes += nothing_said(attribution)
     if request.view == "layers":
-        notes += backward_outside(attribution)
+        notes += backward_unseen(attribution)
     rows, omitted = arrange(_rows(attribution, request, sides), request)
     details = request.details
     return Report(

@@ -56,9 +56,19 @@ def claimed(found: Attribution) -> Mask:
     return np.isin(found.rule, nobody, invert=True)
 
 
-def backward_outside(found: Attribution) -> list[Warning_]:
-    """A warning where backward ops have a forward range, but no range claims them."""
-    left = (forward_nodes(found) >= 0) & ~claimed(found) & Ops.of(found).keep
+def backward_unseen(found: Attribution) -> list[Warning_]:
+    """A warning where backward ops have a forward range, but no range claims them; or where none
+    of the whole recording has one."""
+    known = forward_nodes(found) >= 0
+    if not known.any():
+        return [
+            Warning_(
+                "no-forward",
+                "no backward op could be linked to its forward: backward is where it was called",
+                "Record under torch.autograd.profiler.emit_nvtx(), or with torch.profiler.",
+            )
+        ]
+    left = known & ~claimed(found) & Ops.of(found).keep
     number, ns = int(left.sum()), int(found.duration[left].sum())
     if not number:
         return []

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-NO_BACKWARD = (
-    "No backward op could be linked to its forward: record under"
-    " torch.autograd.profiler.emit_nvtx(), or with torch.profiler."
-)
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -214,8 +209,6 @@ def rows_grid(view: str, rows: pd.DataFrame, omitted: int = 0) -> Grid:
             for r in records(rows)
             if r["reason"]
         )
-    if view == "layers" and not rows["backward_ops"].any():
-        notes += (NO_BACKWARD,)
     return Grid(heading, columns, body, notes)
 
 

@@ -22,7 +22,9 @@ from reference import Launch, Op, Program, Range, Thread
 import harness
 from harness import summarise
 from harness.attribute import Attribution, attribute
+from harness.cli.report import render_one
 from harness.report import Request, build
+from harness.selection import Selection
 
 H200 = Path(__file__).parent.parent / "data" / "h200"
 COLUMNS = ["forward_ns", "backward_ns", "total_ns", "backward_ops"]
@@ -105,6 +107,29 @@ def test_backward_that_the_policy_leaves_outside_is_told() -> None:
     assert (ops.loc[ops["forward_path"].map(bool), "rule"] == "outside").sum() == 144
     report = build(trace, Request(view="layers"), name="")
     assert "backward-outside" not in [one.code for one in report.warnings]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        Request(view="layers", policy="thread"),
+        Request(view="layers", top=1, sort="backward_ns:asc"),
+        Request(view="layers", selection=Selection(range="optimizer")),
+    ],
+)
+def test_links_that_are_only_not_shown_are_not_said_to_be_missing(shown: Request) -> None:
+    report = build(harness.load(H200 / "train.trace.json.gz"), shown, name="")
+    assert not report.rows["backward_ops"].any()
+    assert "no-forward" not in [one.code for one in report.warnings]
+    assert "could be linked" not in "".join(render_one(report, "table", None))
+
+
+def test_without_links_every_format_says_how_to_have_them() -> None:
+    report = build(harness.load(H200 / "train.sqlite"), Request(view="layers"), name="")
+    (told,) = [one for one in report.warnings if one.code == "no-forward"]
+    assert "emit_nvtx" in told.hint
+    for style in ("table", "json", "markdown"):
+        assert "could be linked" in "".join(render_one(report, style, None))
 
 
 def program(backward_thread: int, *ranges: tuple[int, int, int, str], launch: int = 55) -> Program:
