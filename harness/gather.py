@@ -112,7 +112,7 @@ def _shortest(paths: list[str]) -> dict[str, str]:
 def read(source: Input, request: Request) -> Report:
     """Load, attribute, summarise one input. Raises HarnessError."""
     from harness import readers
-    from harness.launch.rundir import load_run
+    from harness.launch.rundir import has_run_json, load_run
     from harness.launch.torch_pass import unseen
     from harness.memory import keep_freed_memory
     from harness.readers.paths import check_path
@@ -121,7 +121,7 @@ def read(source: Input, request: Request) -> Report:
     check_path(source.path)
     keep_freed_memory()
     folder = Path(source.path)
-    run = load_run(folder) if (folder / "run.json").is_file() else None
+    run = load_run(folder) if has_run_json(folder) else None
     if request.view == "torch":
         report = _torch_report(source, run, request)
     elif (in_parts := _within_memory(source, request)) is not None:

@@ -9,6 +9,7 @@ import sys
 
 import click
 
+from harness.cli.output import say
 from harness.errors import ExitCode, HarnessError
 
 #: Command -> one-line help. Each lives in ``harness/cli/NAME.py`` as ``command`` and is imported
@@ -58,8 +59,10 @@ def _internal(error: Exception) -> None:
     last = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error}"
     place = f"{os.path.basename(last.filename)}:{last.lineno}"
-    click.echo(f"harness: internal error: {what} ({place})", err=True)
-    click.echo("  Please report this, with what HARNESS_TRACEBACK=1 shows.", err=True)
+    say(
+        f"internal error: {what} ({place})",
+        "Please report this, with what HARNESS_TRACEBACK=1 shows.",
+    )
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -67,9 +70,7 @@ def main(argv: list[str] | None = None) -> None:
     try:
         code = group.main(args=argv, standalone_mode=False)
     except HarnessError as error:
-        click.echo(f"harness: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"  {error.hint}", err=True)
+        say(error.message, error.hint)
         sys.exit(int(error.exit_code))
     except click.exceptions.Abort:
         click.echo("harness: interrupted", err=True)
@@ -84,7 +85,7 @@ def main(argv: list[str] | None = None) -> None:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
             _internal(error)
             sys.exit(int(ExitCode.INTERNAL))
-        click.echo(f"harness: {error.filename or 'output'}: {error.strerror}", err=True)
+        say(f"{error.filename or 'output'}: {error.strerror}")
         sys.exit(int(ExitCode.NO_ANSWER))
     except Exception as error:  # exit 1 would say that the thing measured failed
         _internal(error)

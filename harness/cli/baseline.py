@@ -14,6 +14,7 @@ import click
 from harness.cli.given import GivenPath
 from harness.cli.output import choose_format, format_options, write
 from harness.errors import UnreadableReport, UsageProblem
+from harness.render.text import printable
 
 
 def _reports(function: click.decorators.FC) -> click.decorators.FC:
@@ -38,14 +39,13 @@ def command() -> None:
 def save(name: str, run: Path | None, reports: Path) -> int:
     """Call RUN (default: the newest complete run) NAME. A name that exists moves to RUN."""
     from harness.comparison.inputs import recordings
-    from harness.launch.rundir import check_baseline_name, read_baselines, write_baselines
+    from harness.launch.rundir import check_baseline_name, save_baseline
 
     check_baseline_name(name)
     folder = _newest(reports) if run is None else _named(run, reports)
     recordings(folder)  # refuses a run in which nothing was recorded
-    baselines = read_baselines(reports)
-    write_baselines(reports, {**baselines, name: folder.name})
-    click.echo(f"{name} -> {folder.name}")
+    save_baseline(reports, name, folder.name)
+    write([f"{name} -> {printable(folder.name)}\n"], None)
     return 0
 
 
@@ -96,7 +96,7 @@ def list_(reports: Path, style: str | None, output: Path | None) -> int:
         (name, run, "" if (reports / run).is_dir() else "(gone)")
         for name, run in sorted(baselines.items())
     ]
-    table = "".join("  ".join(filter(None, row)) + "\n" for row in rows)
+    table = "".join("  ".join(map(printable, filter(None, row))) + "\n" for row in rows)
     style = choose_format(style, output)
     write([_rendered(style, table, baselines, ("name", "run", "state"), rows)], output)
     return 0
@@ -121,7 +121,7 @@ def show(name: str, reports: Path, style: str | None, output: Path | None) -> in
         ("versions", versions),
         ("captures", str(max((record.capture for record in run.passes), default=0))),
     ]
-    table = "".join(f"{label:9} {value}\n" for label, value in rows)
+    table = "".join(f"{label:9} {printable(value) if value else value}\n" for label, value in rows)
     document = {"name": name, "path": str(path), "run": run.as_dict()}
     style = choose_format(style, output)
     write([_rendered(style, table, document, ("fact", "value"), rows)], output)

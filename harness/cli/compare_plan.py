@@ -109,6 +109,7 @@ def _plan_of_one(
         if question and not _has_order(runs):
             raise _no_newest(path)
         if question:
+            inputs.check_baselines(path)
             check_newest(path, runs, inputs.left_out(path, runs), None, gate)
         return _like_with_like(path, runs, notes, newest, question)
     found = inputs.find_baseline(path, baseline)
@@ -131,7 +132,9 @@ def _plan_of_one(
 def _has_order(runs: list[Named]) -> bool:
     """Whether it is known which run is the newest: recordings without a ``run.json`` do not say
     when they were made."""
-    return bool(runs) and (runs[-1].path / "run.json").is_file()
+    from harness.launch.rundir import has_run_json
+
+    return bool(runs) and has_run_json(runs[-1].path)
 
 
 def _no_newest(path: Path) -> UsageProblem:

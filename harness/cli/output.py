@@ -15,6 +15,7 @@ import click
 
 from harness.cli.given import GivenPath
 from harness.errors import HarnessError
+from harness.render.text import printable_lines
 
 if TYPE_CHECKING:
     from harness.render.terminal import Style
@@ -126,6 +127,6 @@ def _write_file(pieces: Iterable[str], output: Path) -> None:
 
 def say(message: str, hint: str = "") -> None:
     """A line for people, on stderr."""
-    click.echo(f"harness: {message}", err=True)
+    click.echo(printable_lines(f"harness: {message}"), err=True)
     if hint:
-        click.echo(f"  {hint}", err=True)
+        click.echo(printable_lines(f"  {hint}"), err=True)

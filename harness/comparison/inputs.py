@@ -66,13 +66,13 @@ def side(given: Given, options: Options, *, source: str = "auto", name: str = ""
 
 
 def _folder_side(folder: Path, options: Options, source: str, name: str) -> Side:
+    from harness.launch.rundir import has_run_json, load_run
+
     files = recordings(folder, source)
     run: Mapping[str, Any] | None = None
     notes: tuple[Warning_, ...] = ()
     asked = len(files)
-    if (folder / "run.json").is_file():
-        from harness.launch.rundir import load_run
-
+    if has_run_json(folder):
         loaded = load_run(folder)
         kept = keep(loaded, files)
         notes = (*_run_notes(loaded, files, kept.asked, options), *kept.notes)
@@ -215,7 +215,7 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     Where there is none, loose recordings stand for a run each or, where there are none of these
     either, the folders of recordings: each is the captures of one program. Both by name.
     """
-    from harness.launch.rundir import load_run
+    from harness.launch.rundir import has_run_json, load_run
 
     children = _run_folders(folder)
     if not children:
@@ -224,7 +224,7 @@ def runs_in(folder: Path) -> tuple[list[Named], tuple[Warning_, ...]]:
     found: list[tuple[str, str, Named]] = []
     notes = []
     for child in children:
-        if not (child / "run.json").is_file():
+        if not has_run_json(child):
             found.append(("", child.name, Named(child.name, child)))
             continue
         try:
@@ -264,6 +264,14 @@ def only_baseline(folder: Path) -> str | None:
 
     saved = list(read_baselines(folder))
     return saved[0] if len(saved) == 1 else None
+
+
+def check_baselines(folder: Path) -> None:
+    """Raises UnreadableReport where a saved baseline's run is gone: it may have been the base."""
+    from harness.launch.rundir import baseline_path, read_baselines
+
+    for name in read_baselines(folder):
+        baseline_path(folder, name)
 
 
 def find_baseline(folder: Path, name: str) -> Path:

@@ -200,6 +200,12 @@ def _is_locked(path: Path) -> bool:
     return False
 
 
+def has_run_json(folder: Path) -> bool:
+    """Whether a folder has a ``run.json``, be it one that cannot be read: what it would say (that
+    the run is incomplete) must not be passed over."""
+    return os.path.lexists(folder / "run.json")
+
+
 def load_run(path: str | Path) -> Run:
     """Read a run folder's ``run.json``. Unknown keys are ignored, missing ones have defaults.
 
@@ -208,6 +214,8 @@ def load_run(path: str | Path) -> Run:
     """
     folder = Path(path)
     file = folder / "run.json" if folder.is_dir() else folder
+    if os.path.lexists(file) and not file.is_file():
+        raise UnreadableReport(f"{file}: cannot be read: it is no file, or a link to none")
     check_lfs(file)
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
@@ -220,6 +228,12 @@ def load_run(path: str | Path) -> Run:
         raise UnreadableReport(f"{file}: cannot be read: {error}") from error
     if not isinstance(stored, dict) or not str(stored.get("schema", "")).startswith("harness.run/"):
         raise UnreadableReport(f"{file}: not written by harness run (no schema harness.run/…)")
+    if stored["schema"] != SCHEMA:
+        raise UnreadableReport(
+            f"{file}: written by another version of harness ({stored['schema'][:40]}; this one"
+            f" reads {SCHEMA})",
+            hint="Use the harness that recorded it, or one as new.",
+        )
     known = _known(Run, stored, file)
     known["passes"] = [
         PassRecord(**{**_PASS_DEFAULTS, **_known(PassRecord, record, file)})
@@ -242,6 +256,7 @@ _PASS_DEFAULTS: dict[str, Any] = {
 _SHAPES: dict[str, Any] = {
     "name": str,
     "created": str,
+    "complete": bool,
     "log": str,
     "argv": list,
     "gpu": list,
@@ -280,7 +295,7 @@ def list_runs(reports: Path) -> list[Run]:
     found: list[Run] = []
     if reports.is_dir():
         for entry in sorted(reports.iterdir()):
-            if (entry / "run.json").is_file():
+            if has_run_json(entry):
                 with contextlib.suppress(UnreadableReport):
                     found.append(load_run(entry))
     return sorted(found, key=lambda run: (run.when, run.name))
@@ -289,6 +304,8 @@ def list_runs(reports: Path) -> list[Run]:
 # Baselines: names for runs, in one small file beside them.
 
 
+#: No file system has longer names (bytes).
+_LONGEST_FILE_NAME = 255
 #: A baseline's name is at most this long.
 _LONGEST_NAME = 100
 
@@ -337,7 +354,8 @@ def _check_stored(file: Path, name: str, run: Any) -> None:
         check_baseline_name(name)
     except UsageProblem as error:
         raise UnreadableReport(f"{file}: {error.message}", hint=_MEND_BASELINES) from None
-    if not isinstance(run, str) or run in ("", ".", "..") or re.search(r"[/\x00]", run):
+    known = isinstance(run, str) and len(os.fsencode(run)) <= _LONGEST_FILE_NAME
+    if not known or run in ("", ".", "..") or re.search(r"[/\x00]", run):
         shown = repr(run)
         shown = shown if len(shown) <= _LONGEST_NAME else shown[:20] + "…"
         raise UnreadableReport(
@@ -345,13 +363,30 @@ def _check_stored(file: Path, name: str, run: Any) -> None:
         )
 
 
+def save_baseline(reports: str | Path, name: str, run: str) -> None:
+    """Call a run folder under ``reports`` ``name``. Of several at once, each one is kept."""
+    folder = os.open(reports, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(folder, fcntl.LOCK_EX)
+        write_baselines(reports, {**read_baselines(reports), name: run})
+    finally:
+        os.close(folder)
+
+
 def write_baselines(reports: str | Path, baselines: dict[str, str]) -> None:
     """Baseline name -> run folder's name under ``reports``, whole or not at all."""
     file = Path(reports) / BASELINES
-    temporary = file.with_name(file.name + ".tmp")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     text = json.dumps(dict(sorted(baselines.items())), indent=2, ensure_ascii=False)
-    temporary.write_text(text + "\n", encoding="utf-8")
-    os.replace(temporary, file)
+    try:
+        temporary.write_text(text + "\n", encoding="utf-8")
+        os.replace(temporary, file)
+    except OSError as error:
+        raise HarnessError(f"{file}: cannot be written: {error.strerror or error}") from error
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 def baseline_path(reports: str | Path, name: str) -> Path:

@@ -84,6 +84,11 @@ def printable(name: str) -> str:
     return "".join(map(_printable_char, name))
 
 
+def printable_lines(text: str) -> str:
+    """A message that may have several lines, each of them printable."""
+    return "\n".join(printable(line) if line else line for line in text.split("\n"))
+
+
 def _printable_char(char: str) -> str:
     if char in _ESCAPES:
         return _ESCAPES[char]

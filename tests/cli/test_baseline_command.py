@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +114,7 @@ def test_a_run_that_is_gone(folder: Path) -> None:
         ('{"main": "../reports/one"}', "'../reports/one' is not the name of a run"),
         ('{"main": "/etc"}', "'/etc' is not the name of a run"),
         ('{"main": "a\\u0000b"}', "is not the name of a run"),
+        ('{"main": "' + "a" * 256 + '"}', "'aaaaaaaaaaaaaaaaaaa… is not the name of a run"),
         ('{"a/b": "one"}', "'a/b': a baseline's name has letters, digits"),
         ('{"\\u001b[31m": "one"}', "a baseline's name has letters, digits"),
         ("[]", "not an object of names and runs"),
@@ -143,3 +146,55 @@ def test_baselines_that_harness_did_not_write(folder: Path, stored: str, said: s
         assert "Mend it by hand" in done.stderr
         assert "\x1b" not in done.stderr
         assert file.read_text() == stored
+
+
+def test_baselines_saved_at_once_are_all_kept(folder: Path) -> None:
+    command = [sys.executable, "-m", "harness", "baseline", "save"]
+    names = [f"n{number}" for number in range(12)]
+    saving = [subprocess.Popen([*command, name, "one"], cwd=folder) for name in names]
+    assert [process.wait() for process in saving] == [0] * len(names)
+    stored = json.loads((folder / "reports" / "baselines.json").read_text())
+    assert stored == dict.fromkeys(sorted(names), "one")
+    assert not [*(folder / "reports").glob("*.tmp"), *(folder / "reports").glob(".*")]
+
+
+def test_a_folder_that_cannot_be_written(folder: Path) -> None:
+    (folder / "reports" / "baselines.json").mkdir()
+    done = harness(folder, "baseline", "save", "main", "one")
+    assert (done.returncode, done.stdout) == (3, "")
+    one_line(done.stderr)
+
+
+def test_names_of_runs_do_not_steer_the_terminal(folder: Path) -> None:
+    name = "\x1b[2Jrun"
+    (folder / "reports" / "one").rename(folder / "reports" / name)
+    saved = harness(folder, "baseline", "save", "main", name)
+    assert saved.stdout == "main -> \\x1b[2Jrun\n"
+    for command in (("list",), ("show", "main")):
+        done = harness(folder, "baseline", *command)
+        assert done.returncode == 0
+        assert "\x1b" not in done.stdout
+    (folder / "reports" / name).rename(folder / "reports" / "other")
+    done = harness(folder, "baseline", "show", "main")
+    assert done.returncode == 3
+    assert "reports/\\x1b[2Jrun is gone" in one_line(done.stderr)
+
+
+def test_a_gate_does_not_take_another_base_for_one_that_is_gone(folder: Path) -> None:
+    """Two baselines; the run of one is gone, and it may have been of the newest run's program."""
+    for number, name in enumerate(("two", "three"), 2):
+        run = folder / "reports" / name
+        shutil.copytree(folder / "reports" / "one", run)
+        stored = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**stored, "created": f"2026-01-0{number}"}))
+        shutil.copy(AA / f"aa{number}.sqlite", run / "report.sqlite")
+    shutil.rmtree(folder / "reports" / "half")
+    for name, run_name in (("main", "one"), ("old", "two")):
+        assert harness(folder, "baseline", "save", name, run_name).returncode == 0
+    shutil.rmtree(folder / "reports" / "one")
+    gate = ("compare", "reports", "--fail-on", "slower:50")
+    done = harness(folder, *gate)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "baseline 'main': its run reports/one is gone" in one_line(done.stderr)
+    assert harness(folder, *gate, "--baseline", "old").returncode == 0
+    assert harness(folder, "compare", "reports").returncode == 0

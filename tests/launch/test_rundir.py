@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import harness
 from harness.errors import HarnessError, UnreadableReport, UsageProblem
 from harness.launch import rundir
 from harness.launch.rundir import PassRecord, Run, RunFolder, load_run
@@ -95,6 +98,31 @@ def test_what_is_no_run_is_refused(tmp_path: Path, text: str) -> None:
         load_run(tmp_path)
 
 
+@pytest.mark.parametrize("schema", ["harness.run/2", "harness.run/", "harness.run/1x"])
+def test_another_version_of_the_file_is_refused(tmp_path: Path, schema: str) -> None:
+    """What it means by ``complete``, or has instead, is not known here."""
+    (tmp_path / "run.json").write_text(json.dumps({"schema": schema, "complete": True}))
+    with pytest.raises(UnreadableReport, match=f"another version of harness .{schema}; this one"):
+        load_run(tmp_path)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, pipe, lambda path: path.symlink_to(path)])
+def test_a_run_json_that_is_no_file_is_not_passed_over(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "run.json")
+    (tmp_path / "report.sqlite").touch()
+    assert rundir.has_run_json(tmp_path)
+    with pytest.raises(UnreadableReport, match=r"run\.json: cannot be read: it is no file"):
+        load_run(tmp_path)
+    with pytest.raises(UnreadableReport, match=r"run\.json: cannot be read"):
+        harness.compare(tmp_path, tmp_path)
+
+
 def test_no_run_json(tmp_path: Path) -> None:
     with pytest.raises(UnreadableReport, match=r"no run\.json"):
         load_run(tmp_path)
@@ -131,7 +159,14 @@ def test_baselines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [{"passes": 3}, {"passes": ["x"]}, {"passes": [{"files": 1}]}, {"gpu": "x"}, {"versions": []}],
+    [
+        {"complete": "false"},
+        {"passes": 3},
+        {"passes": ["x"]},
+        {"passes": [{"files": 1}]},
+        {"gpu": "x"},
+        {"versions": []},
+    ],
 )
 def test_values_of_the_wrong_kind_are_refused(tmp_path: Path, damage: dict[str, object]) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"schema": "harness.run/1", **damage}))
