@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -46,6 +47,24 @@ def test_each_run_is_small_and_all_of_them_are() -> None:
     sizes = {name: sum(file.stat().st_size for file in (REPORTS / name).iterdir()) for name in RUNS}
     assert max(sizes.values()) < 3_000_000
     assert sum(sizes.values()) < 20_000_000
+
+
+#: An environment's variables, folders of one machine, a GPU's own UUID.
+PRIVATE = re.compile(
+    rb"(?<![A-Z_])(PATH|HOME|USER|HOSTNAME|PWD)=|/(root|home|tmp|work|opt/src)/|"
+    rb"(?<![0-9a-f])[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_in_it_says_whose_machine_it_was(name: str) -> None:
+    """Every byte of it, not only what the readers read."""
+    for file in (REPORTS / name).iterdir():
+        assert file.suffix in (".sqlite", ".json", ".gz"), f"{file} cannot be scrubbed"
+        content = file.read_bytes()
+        found = PRIVATE.search(gzip.decompress(content) if file.suffix == ".gz" else content)
+        assert found is None, f"{file}: {found}"
+    assert "name" not in json.loads((REPORTS / name / "run.json").read_text())["host"]
 
 
 @pytest.mark.parametrize("file", FILES)

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from running import environment, find_nsys, harness
+from running import environment, find_nsys, harness, program
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "comparison"))
 
@@ -22,11 +22,22 @@ RECORDED = Path(__file__).parents[2] / "reports"
 WITHOUT_NSYS = environment(HARNESS_NSYS="/nowhere")
 
 
+#: How a report of an nsys newer than any begins; every nsys reads this line first.
+NEWER = b"NVIDIA Tegra Profiler Report 99999999.\n"
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A copy of a recorded run with every file: both profilers, report and export."""
+    """A copy of a recorded run with every file: both profilers, report and export. The repository
+    keeps no report, which cannot be scrubbed."""
     folder = tmp_path / "h200-fp32"
     shutil.copytree(RECORDED / "h200-fp32", folder)
+    (folder / "report.nsys-rep").write_bytes(NEWER)
+    document = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    for one in document["passes"]:
+        if one["name"] == "nsys":
+            one["files"].insert(0, "report.nsys-rep")
+    (folder / "run.json").write_text(json.dumps(document), encoding="utf-8")
     return folder
 
 
@@ -36,21 +47,30 @@ def codes(document: dict[str, object]) -> dict[str, str]:
     return {warning["code"]: warning["message"] for warning in warnings}
 
 
-def test_without_the_export_the_report_is_exported_again(run: Path) -> None:
-    nsys = find_nsys()
-    want = json.loads(harness(run.parent, "report", "h200-fp32", "--format", "json").stdout)
-    (run / "report.sqlite").unlink()
-    done = harness(run.parent, "report", "h200-fp32", "--format", "json")
-    if nsys.release < (2025, 3):
-        assert done.returncode == 3
-        assert f"written by nsys 2025.3.1.0, which nsys {nsys.version}" in done.stderr
-        assert "copy report.sqlite, its export" in done.stderr
-        shutil.move(run / "report.nsys-rep", run.parent)  # where no run.json says the version
-        done = harness(run.parent, "report", "report.nsys-rep")
-        assert "written by another version of nsys, which nsys" in done.stderr
-        return
+def test_without_the_export_the_report_is_exported_again(tmp_path: Path) -> None:
+    find_nsys()
+    command = ("--nsys", "--no-plain", "--no-torch", "-o", "one", "--", sys.executable)
+    done = harness(tmp_path, "run", *command, program(tmp_path))
+    assert done.returncode == 0, done.stderr
+    want = json.loads(harness(tmp_path, "report", "one", "--format", "json").stdout)
+    assert [row["path"] for row in want["rows"]] == [["outer"], ["outer", "inner ü"]]
+    (tmp_path / "one" / "report.sqlite").unlink()
+    done = harness(tmp_path, "report", "one", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["rows"] == want["rows"]
+
+
+def test_a_report_of_a_newer_nsys_is_named_as_such(run: Path) -> None:
+    nsys = find_nsys()
+    (run / "report.sqlite").unlink()
+    done = harness(run.parent, "report", "h200-fp32", "--format", "json")
+    assert done.returncode == 3
+    if nsys.release < (2025, 3):  # which wrote it is on record in run.json
+        assert f"written by nsys 2025.3.1.0, which nsys {nsys.version}" in done.stderr
+    assert "copy report.sqlite, its export" in done.stderr
+    shutil.move(run / "report.nsys-rep", run.parent)  # where no run.json says the version
+    done = harness(run.parent, "report", "report.nsys-rep")
+    assert "written by another version of nsys, which nsys" in done.stderr
 
 
 def test_without_export_and_nsys_the_export_is_what_is_missing(run: Path) -> None:
