@@ -20,7 +20,7 @@ from harness.names import short_kernel_name
 from harness.readers import kineto_links as link
 from harness.readers.kineto_columns import MISSING, TABLES, Columns, Int64, identity, text
 from harness.readers.kineto_events import EventFile
-from harness.readers.kineto_facts import read_source, read_warnings
+from harness.readers.kineto_facts import Dropped, read_source, read_warnings
 from harness.readers.kineto_pairs import Pairs
 from harness.trace import (
     FORWARD_LINK_COLUMNS,
@@ -64,6 +64,7 @@ def read(path: str | Path) -> Trace:
 
 def _trace(file: EventFile, columns: Columns) -> Trace:
     tables = {name: columns.table(name) for name in TABLES}
+    unlinked = int((tables["launches"]["correlation"] <= 0).sum())
     doubled = _clean(tables)
     threads, thread_of = _threads(columns, tables)
     launches = _launch_frame(tables["launches"], threads, thread_of)
@@ -82,7 +83,7 @@ def _trace(file: EventFile, columns: Columns) -> Trace:
         gpu_ops=ops,
         forward_links=frame(FORWARD_LINK_COLUMNS, dict(links)),
     )
-    return read_warnings(trace, file, columns, doubled)
+    return read_warnings(trace, file, columns, Dropped(doubled, unlinked))
 
 
 def _clean(tables: dict[str, dict[str, Int64]]) -> int:

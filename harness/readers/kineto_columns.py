@@ -8,6 +8,7 @@ few arrays. Times become integer nanoseconds; ``MISSING`` marks what the event d
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -117,7 +118,7 @@ class Columns:
     events: int = 0
     known: int = 0  # events of a category torch.profiler writes
     undated: int = 0  # dropped: no usable time
-    unmeasured: int = 0  # GPU ops without a usable duration
+    unmeasured: Counter[str] = field(default_factory=Counter)  # no usable duration, by table
     last: int = MISSING
     _noted: int = 0  # other events, usable ones
     _engine: _EngineNames = field(default_factory=_EngineNames)
@@ -232,8 +233,11 @@ class Columns:
             self.undated += int((~dated).sum())
             part = {name: values[dated] for name, values in part.items()}
         if len(part["start"]):
-            if table == "gpu":
-                self.unmeasured += int((part["length"] < 0).sum())
+            if table in ("gpu", "launches", "ranges"):
+                unusable = part["length"] < 0
+                if table == "ranges":  # without one it never closed
+                    unusable &= part["length"] != MISSING
+                self.unmeasured[table] += int(unusable.sum())
             ends = part["start"] + np.maximum(part.get("length", np.int64(0)), 0)
             self.last = max(self.last, int(ends.max()))
             self._parts[table].append({name: part[name] for name in _COLUMNS[table]})
@@ -268,7 +272,10 @@ def text(value: Any) -> str:
     """A name as text that can be printed and encoded."""
     if value is None:
         return ""
-    return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    try:
+        return str(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # half of a pair, as "\\ud83d" in the file
+        return str(value).encode("utf-8", "replace").decode()
 
 
 def identity(value: Any) -> int:

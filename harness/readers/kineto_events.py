@@ -48,6 +48,7 @@ _SPACE = b" \t\r\n"
 
 
 Scalar = str | int | float | bool | None
+Time = str | int | float | None
 
 
 class Args(msgspec.Struct, gc=False):
@@ -74,8 +75,8 @@ class Event(msgspec.Struct, gc=False):
     name: Scalar = None
     pid: Scalar = None
     tid: Scalar = None
-    ts: Scalar = None
-    dur: Scalar = None
+    ts: Time = None
+    dur: Time = None
     id: Scalar = None
     args: Args | None = None
 
@@ -96,13 +97,14 @@ class EventFile:
 
     ``header`` is complete only after ``chunks()`` is exhausted. ``repaired`` counts pieces of text
     that were not valid JSON and were read all the same: bare ``nan``, bare quotes in names, control
-    characters.
+    characters. ``foreign`` counts entries of the list that are no events.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.header: dict[str, Any] = {}
         self.repaired = 0
+        self.foreign = 0
         self._decode: Callable[[memoryview], list[Any]] = _FAST.decode
         self._in_list = False
 
@@ -235,7 +237,9 @@ class EventFile:
         else:
             return [], 0
         left = len(text[end:].encode("utf-8", "surrogateescape"))
-        return [_event(item) for item in items if isinstance(item, dict)], len(piece) - left
+        events = [_event(item) for item in items if _is_event(item)]
+        self.foreign += len(items) - len(events)
+        return events, len(piece) - left
 
     def _close(self, trailer: bytes) -> None:
         """Read the keys after the event list."""
@@ -310,6 +314,11 @@ def _requoted(text: str) -> str:
     )
 
 
+def _is_event(item: Any) -> bool:
+    """Has it fields, and a category that can be told?"""
+    return isinstance(item, dict) and isinstance(item.get("cat"), str | None)
+
+
 def _event(item: dict[str, Any]) -> Event:
     args = item.get("args")
     known = args if isinstance(args, dict) else {}
@@ -319,6 +328,9 @@ def _event(item: dict[str, Any]) -> Event:
     values: dict[str, Any] = {
         key: _scalar(item.get(key)) for key in ("name", "pid", "tid", "ts", "dur", "id")
     }
+    for key in ("ts", "dur"):
+        if isinstance(values[key], bool):
+            values[key] = None
     fields = {
         field.name: known[field.encode_name]
         for field in msgspec.structs.fields(Args)

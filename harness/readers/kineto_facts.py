@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,11 +84,24 @@ def _gpu(device: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def read_warnings(trace: Trace, file: EventFile, columns: Columns, doubled: int) -> Trace:
+@dataclass(frozen=True)
+class Dropped:
+    """Events left out: there twice, or calls without a usable correlation."""
+
+    doubled: int
+    unlinked: int
+
+
+def read_warnings(trace: Trace, file: EventFile, columns: Columns, dropped: Dropped) -> Trace:
     """``trace`` with its warnings."""
     if not columns.known and "schemaVersion" not in file.header:
         return replace(trace, warnings=(_other_tool(columns),))
-    found = [*_missing(trace), *_suspicious(trace), *_mended(file, columns, doubled)]
+    found = [
+        *_missing(trace),
+        *_open_ranges(trace),
+        *_suspicious(trace),
+        *_mended(file, columns, dropped),
+    ]
     return replace(trace, warnings=tuple(found))
 
 
@@ -131,6 +144,18 @@ def _missing(trace: Trace) -> Iterator[Warning_]:
             f"{plural(ops, 'GPU op')} but no CUDA calls were recorded: nothing says who launched "
             f"{agree(ops, 'it', 'them')}",
             "Record with ProfilerActivity.CPU as well as CUDA.",
+        )
+
+
+def _open_ranges(trace: Trace) -> Iterator[Warning_]:
+    number = int(trace.ranges["open"].sum())
+    if number:
+        yield Warning_(
+            "open-ranges",
+            f"{number} of {plural(len(trace.ranges), 'annotation')} never closed: "
+            f"{agree(number, 'it ends', 'they end')} with the recording and "
+            f"{agree(number, 'is', 'are')} left out of per-instance figures",
+            "Stop the profiler outside of record_function blocks; a crash leaves them open, too.",
         )
 
 
@@ -191,16 +216,31 @@ def _capturing(trace: Trace, texts: list[str], codes: Any) -> Any:
     return inside
 
 
-def _mended(file: EventFile, columns: Columns, doubled: int) -> Iterator[Warning_]:
-    if doubled:
+def _mended(file: EventFile, columns: Columns, dropped: Dropped) -> Iterator[Warning_]:
+    if doubled := dropped.doubled:
         twice = f"{plural(doubled, 'event')} {agree(doubled, 'is', 'are')} in the file twice"
         yield Warning_("duplicate-events", f"{twice}; counted once")
     if columns.undated:
         undated = plural(columns.undated, "event")
         yield Warning_("undated-events", f"{undated} without a usable time left out")
-    if columns.unmeasured:
-        without = f"{plural(columns.unmeasured, 'GPU op')} without a usable duration"
+    if number := columns.unmeasured["gpu"]:
+        without = f"{plural(number, 'GPU op')} without a usable duration"
         yield Warning_("undated-events", f"{without} counted as 0 ns: times are too low")
+    for table, noun in ("launches", "CUDA call"), ("ranges", "annotation"):
+        if number := columns.unmeasured[table]:
+            without = f"{plural(number, noun)} without a usable duration"
+            yield Warning_(
+                "undated-events",
+                f"{without} taken as ending where {agree(number, 'it', 'they')} "
+                f"{agree(number, 'starts', 'start')}",
+            )
+    if dropped.unlinked:
+        without = f"{plural(dropped.unlinked, 'CUDA call')} without a usable correlation left out"
+        yield Warning_("missing-values", f"{without}: what they launched has no launch")
+    if file.foreign:
+        entries = plural(file.foreign, "entry")
+        what = f"{agree(file.foreign, 'is no event', 'are no events')} and left out"
+        yield Warning_("undated-events", f"{entries} of the event list {what}")
     if file.repaired:
         yield Warning_(
             "repaired-json",
