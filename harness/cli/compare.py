@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--newest", is_flag=True, help="With a folder of runs: only the newest one.")
 @click.option(
     "--threshold",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(min=0, min_open=True, max=100, max_open=True),
     default=1.0,
     show_default=True,
     metavar="PCT",

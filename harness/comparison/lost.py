@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pandas as pd
+
 from harness.attribute import Attribution
 from harness.attribute.arrays import Mask
 from harness.attribute.graph_warnings import calls_of
@@ -25,8 +27,8 @@ _WORDS = {
 
 
 def ops_lost(found: Attribution) -> str:
-    """How many calls that make a GPU op have none, and nodes of replayed CUDA graphs; "" where it
-    is none to speak of."""
+    """How many calls that make a GPU op have none, nodes of replayed CUDA graphs too, and how many
+    ops no call; "" where it is none to speak of."""
     trace = found.trace
     if not len(trace.launches):
         return ""
@@ -35,6 +37,7 @@ def ops_lost(found: Attribution) -> str:
     # A torch trace need not say when a graph was captured.
     if trace.source.kind == "nsys" or not calls_of(trace, _GRAPHS).any():
         told = [*_calls(found, captured), *told]
+    told.append((_without_call(found), len(trace.gpu_ops), "GPU ops without their call"))
     return ", ".join(
         f"{lost} of {number} {what}" for lost, number, what in told if lost > _TOLERATED * number
     )
@@ -46,3 +49,15 @@ def _calls(found: Attribution, captured: Mask) -> Iterator[tuple[int, int, str]]
         number = int(called.sum())
         called[found.launch[found.launch >= 0]] = False
         yield int(called.sum()), number, _WORDS[kind]
+
+
+def _without_call(found: Attribution) -> int:
+    """Ops whose call was made while calls were recorded, and is not there: their range lacks them.
+    What was queued before has a smaller id than any recorded call of its process; ops that no call
+    of the host made have none."""
+    trace = found.trace
+    process = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()]
+    first = pd.Series(trace.launches["correlation"].to_numpy()).groupby(process).min()
+    ops = trace.gpu_ops[found.launch < 0]
+    earliest = first.reindex(ops["process"]).fillna(0).to_numpy()
+    return int((ops["correlation"].to_numpy() > earliest).sum())

@@ -331,6 +331,8 @@ def test_a_path_that_is_not_there(compare: Command, reports: Path) -> None:
         (("{before}", "{reports}/tf32", "--newest"), "folder of runs"),
         (("{before}", "{reports}/tf32", "--threshold", "0"), "threshold"),
         (("{before}", "{reports}/tf32", "--threshold", "nan"), "threshold"),
+        # Everything is within it: a gate would pass whatever is measured.
+        (("{before}", "{reports}/tf32", "--threshold", "100"), "threshold"),
         (("{before}", "{reports}/tf32", "--policy", "any"), "policy"),
     ],
 )

@@ -67,6 +67,30 @@ def test_kernels_of_one_name_that_were_lost_do_not_pass(tmp_path: Path, kernel: 
     assert judge(comparison, 0.05).code == ExitCode.NO_ANSWER
 
 
+def test_kernels_whose_calls_were_lost_do_not_pass(tmp_path: Path) -> None:
+    """They are there, and in no range: what launched them seems faster. A selection of ranges does
+    not look outside."""
+    some = f"(SELECT correlationId FROM {KERNELS} WHERE rowid % 5 = 0)"
+    sql = f"DELETE FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE correlationId IN {some}"
+    less = [changed(file, tmp_path / file.name, sql) for file in AA[1:]]
+    comparison = harness.compare(AA[:3], less)
+    assert [fact.name for fact in comparison.blocked] == ["GPU ops recorded"]
+    assert "GPU ops without their call)" in comparison.blocked[0].new
+    assert set(verdicts(comparison).values()) == {"unsure"}
+    forced = harness.compare(AA[:3], less, force=True)
+    assert verdicts(forced)["chain"] == "faster"
+
+
+def test_work_queued_before_the_first_recorded_call_is_not_lost(tmp_path: Path) -> None:
+    """As where a capture begins late: the calls are those before some time, with smaller ids."""
+    runtime = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    early = f"start < (SELECT min(start) FROM {KERNELS})"
+    late = [changed(f, tmp_path / f.name, f"DELETE FROM {runtime} WHERE {early}") for f in AA]
+    found = harness.load(late[0]).attribute()
+    assert found.ledger.unlinked_ops > 0
+    assert harness.compare(late[:3], late[1:]).blocked == ()
+
+
 def test_a_program_that_failed_is_not_compared_with_one_that_did_not(tmp_path: Path) -> None:
     good = run_folder(tmp_path / "good", AA[:3], created="2026-01-01T10:00:00+00:00")
     bad = run_folder(tmp_path / "bad", AA[1:], created="2026-01-01T11:00:00+00:00")
