@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport, UsageProblem
+from harness.memory import LEAST_BYTES
 
 if TYPE_CHECKING:
     from harness.launch.rundir import Run
@@ -41,11 +43,34 @@ class Input:
     name: str
 
 
-def inputs(paths: list[str]) -> list[Input]:
+def inputs(paths: list[str]) -> tuple[list[Input], list[str]]:
     """What to read: a folder that holds several runs or reports stands for all of them, and so does
-    a pattern that the shell left as it is (``'DIR/**/*.sqlite'``)."""
-    found = [path for given in paths for path in _expand(given)]
-    return [Input(path, name) for path, name in zip(found, unique_names(found), strict=True)]
+    a pattern that the shell left as it is (``'DIR/**/*.sqlite'``). And the paths left out, since
+    another one is the same recording: it would count twice."""
+    found: dict[str, str] = {}
+    again = []
+    for path in [path for given in paths for path in _expand(given)]:
+        recording = _recording(path)
+        if recording in found:
+            again.append(path)
+        found.setdefault(recording, path)
+    kept = list(found.values())
+    return [Input(path, name) for path, name in zip(kept, unique_names(kept), strict=True)], again
+
+
+def _recording(path: str) -> str:
+    """The file that reading a path comes down to: a run folder's first capture, a report's
+    export."""
+    from harness.readers import captures
+
+    file = path
+    if os.path.isdir(path):
+        with contextlib.suppress(UnreadableReport, OSError):
+            file = str(captures(Path(path))[0])
+    stem, suffix = os.path.splitext(file)
+    if suffix.lower() in (".nsys-rep", ".qdrep") and os.path.exists(f"{stem}.sqlite"):
+        file = f"{stem}.sqlite"
+    return os.path.realpath(file)
 
 
 def _expand(given: str) -> list[str]:
@@ -239,10 +264,12 @@ def try_read(source: Input, request: Request) -> Report | Failure:
 
 
 def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Report | Failure]:
-    """One outcome an input, in order; ``jobs`` processes (0: as many as cores)."""
-    workers = _workers(sources, jobs)
+    """One outcome an input, in order; ``jobs`` processes (0: as many as cores), which share
+    ``request.memory``: fewer where it does not suffice for so many."""
+    workers = worker_count(sources, jobs, request.memory)
     if workers <= 1:
         return [try_read(source, request) for source in sources]
+    request = replace(request, memory=request.memory // workers)
     with ProcessPoolExecutor(workers, mp_context=_server()) as pool:
         futures = [pool.submit(try_read, source, request) for source in sources]
         return [
@@ -250,17 +277,19 @@ def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Rep
         ]
 
 
-def start_early(sources: list[Input], *, jobs: int = 0) -> None:
+def start_early(sources: list[Input], *, jobs: int = 0, memory: int = 0) -> None:
     """Let the process that workers come from do its imports while this one does its own."""
-    if _workers(sources, jobs) > 1:
+    if worker_count(sources, jobs, memory) > 1:
         from multiprocessing import forkserver
 
         _server()
         forkserver.ensure_running()
 
 
-def _workers(sources: list[Input], jobs: int) -> int:
-    return min(jobs or _cores(), len(sources))
+def worker_count(sources: list[Input], jobs: int, memory: int) -> int:
+    """How many processes to use: no more than a budget of ``memory`` bytes (0: none) allows."""
+    workers = min(jobs or _cores(), len(sources))
+    return max(1, min(workers, memory // LEAST_BYTES)) if memory else workers
 
 
 def _server() -> Any:

@@ -32,6 +32,8 @@ VIEWS = (
 TABLE_ROWS = {"ranges": 100, "both": 100, "spread": 100}
 OTHER_ROWS = 40
 
+#: No machine has so much memory (bytes): a slip.
+_MOST = 2.0**63
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
@@ -112,7 +114,8 @@ class Asked:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Several inputs: processes to use (default: one a core).",
+    help="Several inputs: processes to use, fewer where --memory is too little (default: one a "
+    "core).",
 )
 @click.option(
     "--dask",
@@ -123,7 +126,7 @@ class Asked:
     "--memory",
     metavar="SIZE",
     help="Stay within SIZE (512MiB, 2GiB): a larger recording is read in parts; views ranges, "
-    "names and kernels, without filters.",
+    "names and kernels, without filters. Processes share it; with --dask each report has it.",
 )
 @click.option("--explain", metavar="COLUMN", help="Say what a column means, and exit.")
 @click.option("--columns", is_flag=True, help="Say what every column means, and exit.")
@@ -156,9 +159,11 @@ def command(paths: tuple[str, ...], explain: str | None, columns: bool, **option
     )
     from harness import gather
 
-    sources = gather.inputs(list(paths))
+    sources, again = gather.inputs(list(paths))
+    for path in again:
+        say(f"{path} is left out: the same recording is among the inputs already")
     if not asked.dask:
-        gather.start_early(sources, jobs=asked.jobs)
+        gather.start_early(sources, jobs=asked.jobs, memory=memory_size(options["memory"]))
     return _report(sources, asked, _request(options, asked))
 
 
@@ -219,10 +224,10 @@ def memory_size(text: str) -> int:
     if not text.strip():
         return 0
     number, prefix, binary = match.groups() if match else ("0", "", "")
-    size = int(float(number) * (1024 if binary else 1000) ** (" kmgt".index(prefix.lower() or " ")))
-    if not size:
+    size = float(number) * (1024 if binary else 1000) ** (" kmgt".index(prefix.lower() or " "))
+    if not 1 <= size < _MOST:
         raise UsageProblem(f"--memory {text!r} is not a size", hint="For example 512MiB or 2GB.")
-    return size
+    return int(size)
 
 
 def _report(sources: list[Input], asked: Asked, request: Request) -> int:

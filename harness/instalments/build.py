@@ -20,6 +20,7 @@ from harness.instalments.kernels import Kernels
 from harness.instalments.rows import Book
 from harness.instalments.sums import Sums, add_ledgers
 from harness.instalments.unions import Busy
+from harness.memory import BASE_BYTES, FEWEST_ROWS, LEAST_BYTES, ROW_BYTES
 from harness.report import Report, Request, arrange
 from harness.summarise import EXTRA_COLUMNS, NAME_COLUMNS, RANGE_COLUMNS, in_tree_order
 from harness.trace import Warning_
@@ -29,17 +30,11 @@ if TYPE_CHECKING:
     from harness.readers.nsys_sqlite import Parts
 
 VIEWS = ("ranges", "names", "kernels")
-#: Memory of a row in flight (launch or GPU op, with its share of the ranges) while its part is
-#: attributed, with room for the durations kept, and what Python, pandas and the plan take; in
-#: bytes, from runs on 48 million rows (docs/benchmarks.md).
-_ROW_BYTES = 720
-_BASE_BYTES = 200_000_000
-_FEWEST_ROWS = 100_000
 
 
 def rows_within(budget: int) -> int:
     """How many launches and GPU ops a part may have under a memory budget (bytes)."""
-    return max((budget - _BASE_BYTES) // _ROW_BYTES, _FEWEST_ROWS)
+    return max((budget - BASE_BYTES) // ROW_BYTES, FEWEST_ROWS)
 
 
 def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
@@ -58,13 +53,12 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
         "same, but warm-up, work under no range and the torch pass are left out",
         "Leave out --memory where there is memory enough.",
     )
-    least = _BASE_BYTES + _FEWEST_ROWS * _ROW_BYTES
     found = (
         *parts.warnings(),
         *view.graphs.warnings(),
         *view.shared.warnings(),
         *ambiguous_warnings(ledger, view.unsure),
-        *([_too_little(request.memory, least)] if 0 < request.memory < least else []),
+        *([_too_little(request.memory)] if 0 < request.memory < LEAST_BYTES else []),
     )
     return Report(
         name=name,
@@ -80,12 +74,13 @@ def report_in_parts(parts: Parts, request: Request, *, name: str) -> Report:
     )
 
 
-def _too_little(budget: int, least: int) -> Warning_:
+def _too_little(budget: int) -> Warning_:
+    least = LEAST_BYTES // 10**6
     return Warning_(
         "memory-not-kept",
-        f"--memory of {budget} bytes cannot be kept: reading takes about {least // 10**6} MB"
+        f"--memory of {budget} bytes cannot be kept: reading takes about {least} MB"
         " however small the parts are",
-        f"--memory {least // 10**6}MB is the least that can be.",
+        f"--memory {least}MB is the least that can be.",
     )
 
 

@@ -78,6 +78,28 @@ def test_a_link_beside_what_it_links_to_is_not_a_second_report(
     assert [entry["name"] for entry in json.loads(out)["reports"]] == ["one", "two"]
 
 
+def test_a_recording_given_twice_counts_once(
+    tmp_path: Path, report: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "two"):
+        Path(name).mkdir()
+        shutil.copy(DATA / "blocks.sqlite", f"{name}/report.sqlite")
+    Path("one/report.nsys-rep").write_bytes(b"NVIDIA Tegra Profiler Report ")
+    os.utime("one/report.nsys-rep", (0, 0))
+    Path("link.sqlite").symlink_to("two/report.sqlite")
+    alone = report("one", "two", "--spread", "--format", "csv")
+    assert alone[0] == 0
+    assert alone[2] == ""
+    again = ["one/report.sqlite", "one/report.nsys-rep", "two/", "./two", "link.sqlite"]
+    code, out, err = report("one", "two", *again, "--spread", "--format", "csv")
+    assert (code, out) == alone[:2]
+    assert [line.split()[1] for line in err.splitlines()] == again
+    # A pattern that matches a folder and what is in it.
+    code, out, _ = report("[o]ne/**", "--format", "csv")
+    assert len(out.splitlines()) == 1 + 3
+
+
 def test_a_failed_input_costs_only_itself(tmp_path: Path, report: Command) -> None:
     broken = tmp_path / "rank3.sqlite"
     broken.write_bytes((DATA / "blocks.sqlite").read_bytes()[:20_000])

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -34,7 +36,9 @@ def test_sizes(text: str, size: int) -> None:
     assert memory_size(text) == size
 
 
-@pytest.mark.parametrize("text", ["x", "0", "-1GiB", "1 GiB more"])
+@pytest.mark.parametrize(
+    "text", ["x", "0", "-1GiB", "1 GiB more", "nan", "0.9", "9" * 400, "99999999999TiB"]
+)
 def test_no_size(text: str) -> None:
     with pytest.raises(UsageProblem, match="is not a size"):
         memory_size(text)
@@ -73,3 +77,25 @@ def test_parts_are_no_stricter_about_columns_that_nobody_asks_for(
     found = report(path, "--view", view, "--format", "csv", "--memory", "1GiB")
     assert (whole[0], found[0]) == (0, 0)
     assert found[1] == whole[1]
+
+
+@pytest.mark.parametrize(("jobs", "whole"), [(1, True), (2, False)])
+def test_processes_share_the_budget(
+    report: Callable[..., tuple[int, str, str]], tmp_path: Path, jobs: int, whole: bool
+) -> None:
+    files = [shutil.copyfile(TRAIN, tmp_path / f"{rank}.sqlite") for rank in (0, 1)]
+    for file in files:
+        os.truncate(file, 150_000_000)  # zeros at the end, which SQLite does not look at
+    budget = ("--memory", "600MB", "--format", "json")
+    code, out, _ = report(*files, *budget, "--jobs", str(jobs))
+    assert code == 0
+    for one in json.loads(out)["reports"]:
+        codes = [warning["code"] for warning in one["warnings"]]
+        assert ("in-parts" in codes) != whole
+        assert "memory-not-kept" not in codes
+
+
+def test_no_more_processes_than_the_budget_is_enough_for() -> None:
+    sources = [gather.Input(str(TRAIN), f"{rank}") for rank in range(8)]
+    for memory, number in ((1, 1), (300_000_000, 1), (600_000_000, 2), (1 << 40, 4), (0, 4)):
+        assert gather.worker_count(sources, 4, memory) == number

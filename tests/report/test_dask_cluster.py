@@ -111,7 +111,7 @@ def test_no_scheduler_there() -> None:
 def test_a_cluster_that_goes_away_is_not_waited_for(
     dies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    sources = gather.inputs([str(DATA / "aa")])
+    sources, _ = gather.inputs([str(DATA / "aa")])
     with cluster(tmp_path, workers=1) as (address, (scheduler, worker)):
         assert report(DATA / "aa", "--dask", address).returncode == 0  # both are up
         monkeypatch.setattr(gather, "DASK_SECONDS", 2)
