@@ -45,6 +45,11 @@ _HARMLESS = re.compile(
     r"sampling|GPU Metrics|Vulkan|OpenGL|DX1[12]|permissions? to (collect|access)|FTrace",
     re.IGNORECASE,
 )
+_NOT_STARTED = re.compile(r"CUDA profiling might (have not|not have) been started", re.IGNORECASE)
+_IDLE = (
+    "Nothing is missing if these use no GPU, such as the workers that torch.compile starts; the "
+    "GPU work of others was recorded."
+)
 _SECOND_SUBSCRIBER = re.compile(r"MULTIPLE_SUBSCRIBERS|already (been )?subscribed", re.IGNORECASE)
 
 
@@ -63,7 +68,7 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
         *_ranges(tally.ranges),
         *_stale(db.path),
         *_mended(tally.bad_times),
-        *_diagnostics(db),
+        *_diagnostics(db, tally),
     )
 
 
@@ -277,7 +282,7 @@ def _mended(bad_times: Mapping[str, int]) -> Iterator[Warning_]:
         )
 
 
-def _diagnostics(db: Database) -> Iterator[Warning_]:
+def _diagnostics(db: Database, tally: Tally) -> Iterator[Warning_]:
     if not db.has("DIAGNOSTIC_EVENT", "severity", "text"):
         return
     # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 info, 2 warning, 3 error, 4 verbose.
@@ -298,5 +303,20 @@ def _diagnostics(db: Database) -> Iterator[Warning_]:
         )
     told = [text for text in texts if not _HARMLESS.search(text)]
     for text in told[:5]:
-        line = " ".join(text.split())
-        yield Warning_("nsys-diagnostic", f"nsys: {line[:300]}", "")
+        line = f"nsys: {' '.join(text.split())[:300]}"
+        if _NOT_STARTED.search(text) and _of_idle_processes(db, text, tally):
+            yield Warning_("nsys-diagnostic", f"{line} (of processes that launched nothing)", _IDLE)
+        else:
+            yield Warning_("nsys-diagnostic", line, "")
+
+
+def _of_idle_processes(db: Database, text: str, tally: Tally) -> bool:
+    """Whether other processes than those that this is said of launched, and these nothing.
+
+    2025.3 says it of every process that loads its library and never uses CUDA.
+    """
+    if not db.has("DIAGNOSTIC_EVENT", "globalPid") or not tally.launchers:
+        return False
+    rows = db.rows("SELECT DISTINCT text, globalPid >> 24 FROM DIAGNOSTIC_EVENT", "ti")
+    said = {process for other, process in rows if other == text}
+    return said.isdisjoint(process for process, _ in tally.launchers)

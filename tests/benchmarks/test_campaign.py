@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -21,6 +22,7 @@ from harness import summarise
 ROOT = Path(__file__).parents[2]
 RECORDER = ROOT / "scripts" / "record-campaign"
 GATE = ROOT / "benchmarks" / "campaign_lock"
+UUID = "GPU-01234567-89ab-cdef-0123-456789abcdef"
 
 
 def module(name: str) -> Any:
@@ -49,7 +51,14 @@ def test_nine_configurations_are_captured_five_times() -> None:
 
 
 def test_a_slim_run_says_what_the_whole_one_said(tmp_path: Path) -> None:
-    whole = ROOT / "reports" / "h200-fp32"
+    whole = tmp_path / "whole"
+    shutil.copytree(ROOT / "reports" / "h200-fp32", whole)
+    run = json.loads((whole / "run.json").read_text())
+    run["host"]["name"] = "machine-of-theirs"
+    run["gpu"][0]["uuid"] = UUID
+    run["passes"][0]["files"].append("plain.log")
+    (whole / "run.json").write_text(json.dumps(run))
+    (whole / "plain.log").write_text("kept out")
     size = module("campaign_slim").slim(whole, tmp_path / "slim", "renamed")
     assert size == sum(file.stat().st_size for file in (tmp_path / "slim").iterdir())
     assert size < 500_000
@@ -60,7 +69,7 @@ def test_a_slim_run_says_what_the_whole_one_said(tmp_path: Path) -> None:
     stored = json.loads((tmp_path / "slim" / "run.json").read_text())
     assert stored["name"] == "renamed"
     assert "name" not in stored["host"]
-    assert "GPU-d61ad9fe" not in json.dumps(stored)
+    assert UUID not in json.dumps(stored)
     listed = {name for one in stored["passes"] for name in one["files"]}
     assert listed == {"report.sqlite", "torch_trace.json.gz"}
 

@@ -250,6 +250,32 @@ def test_what_nsys_complained_about(export: Export) -> None:
     ]
 
 
+NOT_STARTED = "CUDA profiling might have not been started correctly."
+
+
+def test_that_profiling_did_not_start_is_put_down_to_processes_that_launched_nothing(
+    export: Export,
+) -> None:
+    """As the compiler's workers of a torch.compile program have it: nsys 2025.3."""
+    program(export, MAIN, launches=1, kernels=1, api="cudaLaunchKernel")
+    for other in (11, 12):
+        export.add("DIAGNOSTIC_EVENT", severity=2, text=NOT_STARTED, globalPid=global_tid(other))
+    (warning,) = nsys_sqlite.read(export.done()).warnings
+    assert warning.message == f"nsys: {NOT_STARTED} (of processes that launched nothing)"
+    assert warning.hint.startswith("Nothing is missing if these use no GPU")
+
+
+@pytest.mark.parametrize("launches", [0, 1])
+def test_that_profiling_did_not_start_stands_as_it_is_where_it_may_be_so(
+    export: Export, launches: int
+) -> None:
+    """Said of a process that launched, or where no process did."""
+    program(export, MAIN, launches=launches, kernels=launches, api="cudaLaunchKernel")
+    for one in (10, 11):
+        export.add("DIAGNOSTIC_EVENT", severity=2, text=NOT_STARTED, globalPid=global_tid(one))
+    assert told(nsys_sqlite.read(export.done()))["nsys-diagnostic"] == f"nsys: {NOT_STARTED}"
+
+
 def test_two_profilers_in_one_process(export: Export) -> None:
     program(export, MAIN, launches=1, kernels=1, api="cudaLaunchKernel")
     export.add(
