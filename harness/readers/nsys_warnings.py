@@ -19,6 +19,7 @@ graph-level          CUDA graphs were recorded as wholes, not kernel by kernel
 clipped              many GPU ops have no launch record in their own process
 open-ranges          ranges that never closed
 stale-export         the ``.nsys-rep`` beside the ``.sqlite`` is newer
+unfinished-write     a program's journal of changes lies beside the ``.sqlite``
 backward-times       rows that end before they start; taken as zero-length
 nsys-diagnostic      what nsys itself complained about
 two-profilers        another CUPTI client, such as torch.profiler, ran as well
@@ -67,6 +68,7 @@ def read_warnings(db: Database, source: Source, tally: Tally) -> tuple[Warning_,
         *_unlinked(tally),
         *_ranges(tally.ranges),
         *_stale(db.path),
+        *_unfinished(db.path),
         *_mended(tally.bad_times),
         *_diagnostics(db, tally),
     )
@@ -269,6 +271,24 @@ def _stale(path: Path) -> Iterator[Warning_]:
             "an older recording",
             f"Give {report.name} instead, or export it again with --force-overwrite true.",
         )
+
+
+def _unfinished(path: Path) -> Iterator[Warning_]:
+    # A report is opened as one that nobody writes to (``columns.uri``): without its journal.
+    for suffix, what in ("-wal", "changes in it are not read"), ("-journal", "some may be missing"):
+        journal = path.with_name(path.name + suffix)
+        try:
+            size = journal.stat().st_size
+        except OSError:
+            continue
+        if size:
+            yield Warning_(
+                "unfinished-write",
+                f"{journal.name} lies beside {path.name}: a program writes to it, or was stopped "
+                f"while it did; {what}",
+                "Let that program end, or export the report again with nsys export --type sqlite "
+                "--force-overwrite true.",
+            )
 
 
 def _mended(bad_times: Mapping[str, int]) -> Iterator[Warning_]:

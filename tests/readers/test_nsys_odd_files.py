@@ -189,6 +189,32 @@ def test_write_ahead_log_mode(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["blocks.sqlite"]
 
 
+def test_changes_that_wait_in_a_write_ahead_log_are_told(tmp_path: Path) -> None:
+    path = Path(shutil.copy(BLOCKS, tmp_path))
+    path.chmod(0o644)
+    with closing(sqlite3.connect(path)) as writer, closing(sqlite3.connect(path)) as holder:
+        writer.execute("PRAGMA journal_mode = WAL")
+        holder.execute("SELECT count(*) FROM StringIds").fetchone()
+        with writer:
+            writer.execute("DELETE FROM CUPTI_ACTIVITY_KIND_KERNEL")
+        trace = load(path)
+    assert len(trace.gpu_ops) == 82
+    (warning,) = [one for one in trace.warnings if one.code == "unfinished-write"]
+    assert "blocks.sqlite-wal lies beside blocks.sqlite" in warning.message
+
+
+def test_a_journal_left_by_a_killed_writer_is_told(tmp_path: Path) -> None:
+    path = Path(shutil.copy(BLOCKS, tmp_path))
+    path.chmod(0o644)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("PRAGMA cache_size = 1")  # what changes goes to the file before it commits
+        writer.execute("UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET start = start + 1")
+        codes = [one.code for one in load(path).warnings]
+        assert codes == ["unfinished-write"]
+        writer.rollback()
+    assert not load(path).warnings
+
+
 def test_a_reader_leaves_nothing_behind(tmp_path: Path) -> None:
     path = Path(shutil.copy(BLOCKS, tmp_path))
     before = path.stat()
