@@ -19,7 +19,7 @@ from harness.comparison.result import (
 )
 from harness.comparison.sides import CAPTURES_AS_UNIT, Key, Side, samples
 from harness.comparison.statistics import Estimate, Sample, estimate
-from harness.comparison.unseen import few_slow, more_executions, outside_grew
+from harness.comparison.unseen import few_slow, more_executions, outside_grew, slow_process
 from harness.comparison.verdict import Verdict, decide, percent
 from harness.errors import UnreadableReport
 from harness.selection import Selection
@@ -95,6 +95,7 @@ def _unseen(
     if options.measure == "gpu" and not options.selection:
         yield from outside_grew(base, new, options.threshold)
     yield from few_slow(pairs, base, new, rows, options.threshold)
+    yield from slow_process(base, new, rows, options.threshold)
 
 
 def _without_copies(side: Side) -> Side:

@@ -24,6 +24,8 @@ MORE_EXECUTIONS = "more-executions"
 OUTSIDE_GREW = "outside-grew"
 #: Code of the warning that a mean grew and its median did not.
 FEW_SLOW = "few-slow"
+#: Code of the warning that the slowest process got slower, which the median of all does not show.
+SLOW_PROCESS = "slow-process"
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,8 @@ class Capture:
     warnings: tuple[Warning_, ...] = ()
     gpu_ops: int = 0
     gpus: tuple[int, ...] = ()  # that ran its GPU ops: places in ``source.facts["gpus"]``
+    #: Of ranges of several processes: the median of the slowest one's instances, ns.
+    slowest: Mapping[Key, float] = field(default_factory=dict)
     processes: int = 0  # with GPU ops; for ``measure`` cpu: with ranges
     graphs: str = ""  # how CUDA graphs were recorded: "whole", "by node", "" for none
     nodes: str = ""  # whether each node of the graphs that were replayed ran
@@ -147,6 +149,7 @@ def capture(found: Attribution, *, measure: str = "gpu", by: str = "ranges") -> 
         gpu_ops=len(found.trace.gpu_ops),
         gpus=at_work.gpus(found.trace),
         processes=at_work.processes(found, measure),
+        slowest={} if of_kernels else _slowest(closed, MEASURES[measure]),
         graphs=_graphs(found.trace.gpu_ops),
         nodes=silent_nodes(found),
         fingerprint=_fingerprint(found.trace),
@@ -231,6 +234,18 @@ def _range_values(closed: pd.DataFrame, column: str) -> dict[Key, Floats]:
     return dict(zip(_keys(closed, KEY_COLUMNS, first), parts, strict=True))
 
 
+def _slowest(closed: pd.DataFrame, column: str) -> dict[Key, float]:
+    if closed["process"].nunique() < 2:
+        return {}
+    codes, first = _groups(closed, KEY_COLUMNS)
+    medians = closed[column].groupby([codes, closed["process"].to_numpy()]).median()
+    by_key = medians.groupby(level=0)
+    several = by_key.max()[by_key.size() > 1]
+    keys = _keys(closed, KEY_COLUMNS, first)
+    named = zip(several.index.tolist(), several.tolist(), strict=True)
+    return {keys[code]: float(value) for code, value in named}
+
+
 def _kernel_values(found: Attribution) -> dict[Key, Floats]:
     ops = _without_call_ids(summarise.ops(found, names="demangled"))
     ops = ops[(ops["kind"] == "kernel") & ops["rule"].isin(["thread", "autograd", "process"])]
@@ -292,12 +307,31 @@ def _sample(
     total = sum(map(len, parts))
     if not as_capture:
         return Sample(np.concatenate(parts), "instance", len(parts), total)
-    # In order of time or else of size, so that sums round alike however the captures are given.
-    middles = np.array([middle(part) for part in parts])
-    known = [capture.started for capture in captures if capture.started is not None]
-    started = tuple(sorted(known)) if len(known) == len(parts) else ()
-    middles = middles[np.argsort(known)] if started else np.sort(middles)
+    middles, started = _in_order(captures, [middle(part) for part in parts])
     # How a median scatters is known; of another middle it is not.
     variances = [median_variance(part) for part in parts] if middle is np.median else [math.nan]
     within = float(np.mean(np.sort(variances)))
     return Sample(middles, "capture", len(parts), total, within, started)
+
+
+def _in_order(
+    captures: Sequence[Capture], values: Sequence[float]
+) -> tuple[Floats, tuple[int, ...]]:
+    """One value a capture in order of time or else of size, so that sums round alike however the
+    captures are given; and when each began, where that is known of all."""
+    known = [capture.started for capture in captures if capture.started is not None]
+    started = tuple(sorted(known)) if len(known) == len(captures) else ()
+    found = np.array(values, dtype=np.float64)
+    return (found[np.argsort(known)] if started else np.sort(found)), started
+
+
+def slowest_samples(base: Side, new: Side, key: Key) -> tuple[Sample, Sample] | None:
+    """The slowest process of each capture, where every capture has several with that range."""
+    both = []
+    for side in (base, new):
+        values = [c.slowest[key] for c in side.captures if c.slowest.get(key)]
+        if not values or len(values) < len(side.captures):
+            return None
+        ordered, started = _in_order(side.captures, values)
+        both.append(Sample(ordered, "capture", len(ordered), len(ordered), math.nan, started))
+    return both[0], both[1]

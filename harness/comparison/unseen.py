@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the rows do not show: GPU work outside all ranges, few slow instances, more executions."""
+"""What the rows do not show: GPU work outside all ranges, few slow instances, one slow process,
+more executions."""
 
 from __future__ import annotations
 
@@ -9,8 +10,23 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from harness.comparison.kernel_names import short
-from harness.comparison.result import FEW_SLOW, MORE_EXECUTIONS, OUTSIDE_GREW, Growth, Row
-from harness.comparison.sides import Capture, Floats, Key, Side, samples
+from harness.comparison.result import (
+    FEW_SLOW,
+    MORE_EXECUTIONS,
+    OUTSIDE_GREW,
+    SLOW_PROCESS,
+    Growth,
+    Row,
+)
+from harness.comparison.sides import (
+    CAPTURES_AS_UNIT,
+    Capture,
+    Floats,
+    Key,
+    Side,
+    samples,
+    slowest_samples,
+)
 from harness.comparison.statistics import Sample, estimate
 from harness.comparison.verdict import decide, signed_percent
 from harness.trace import Warning_
@@ -103,6 +119,32 @@ def few_slow(
             f" their median by {signed_percent((quiet[key].ratio or 1.0) - 1.0)}: some instances"
             " are slower, or the slow ones are a larger part",
             "harness report --view instances shows which.",
+        )
+        yield Growth(warning, max(most for _, _, most in grown) - 1.0)
+
+
+def slow_process(base: Side, new: Side, rows: Sequence[Row], threshold: float) -> Iterator[Growth]:
+    """Ranges whose slowest process got slower though no verdict says so: the others wait for it.
+    Of eight processes, one does not move the median of all instances."""
+    quiet = {_key(row): row for row in rows if row.verdict in ("same", "unsure", "faster")}
+    pairs = {key: pair for key in quiet if (pair := slowest_samples(base, new, key))}
+    enough = min(len(base.captures), len(new.captures)) >= CAPTURES_AS_UNIT
+    grown: list[tuple[Key, float, float]] = []
+    for key, found in zip(pairs, estimate(list(pairs.values())) if pairs else [], strict=True):
+        if found.ratio <= max(quiet[key].ratio or 1.0, 1.0) * (1.0 + threshold):
+            continue
+        # Without captures enough for a test: as for few slow instances.
+        if enough and decide(found, threshold, "capture").word == "slower":
+            grown.append((key, found.ratio, found.high))
+        elif not enough and found.ratio > 1.0 + _CLEARLY:
+            grown.append((key, found.ratio, found.ratio))
+    for key, ratio, _ in grown[:1]:
+        more = f" (and {len(grown) - 1} more)" if len(grown) > 1 else ""
+        warning = Warning_(
+            SLOW_PROCESS,
+            f"{key.path[-1]}{more}: the slowest process changed by {signed_percent(ratio - 1.0)},"
+            f" the median of all by {signed_percent((quiet[key].ratio or 1.0) - 1.0)}",
+            "harness report --spread shows which process.",
         )
         yield Growth(warning, max(most for _, _, most in grown) - 1.0)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import pytest
 from planted import AA, changed
 
 import harness
@@ -25,11 +26,11 @@ def blocking(comparison: Comparison) -> dict[str, tuple[str, str]]:
     return {fact.name: (fact.base, fact.new) for fact in comparison.blocked}
 
 
-def with_rank(source: Path, target: Path, factor: float) -> Path:
-    """A copy with a second process that did the same, in ``factor`` times the time."""
+def with_rank(source: Path, target: Path, *factors: float) -> Path:
+    """A copy with a further process for each factor, which did the same in so many times as
+    long."""
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
-    further = 1000 << 24
     with sqlite3.connect(target) as db:
         there = {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
         ops = [f"CUPTI_ACTIVITY_KIND_{kind}" for kind in TIMES]
@@ -37,12 +38,15 @@ def with_rank(source: Path, target: Path, factor: float) -> Path:
             if table not in there:
                 continue
             column = "globalPid" if table in ops else "globalTid"
-            db.execute(f"CREATE TEMP TABLE t AS SELECT * FROM {table}")
-            db.execute(f"UPDATE t SET {column} = {column} + {further}")
-            if table in ops:
-                db.execute('UPDATE t SET "end" = start + round(("end" - start) * ?)', (factor,))
-            db.execute(f"INSERT INTO {table} SELECT * FROM t")
-            db.execute("DROP TABLE t")
+            db.execute(f"CREATE TEMP TABLE first AS SELECT * FROM {table}")
+            for number, factor in enumerate(factors, start=1000):
+                db.execute("CREATE TEMP TABLE t AS SELECT * FROM first")
+                db.execute(f"UPDATE t SET {column} = {column} + {number << 24}")
+                if table in ops:
+                    db.execute('UPDATE t SET "end" = start + round(("end" - start) * ?)', (factor,))
+                db.execute(f"INSERT INTO {table} SELECT * FROM t")
+                db.execute("DROP TABLE t")
+            db.execute("DROP TABLE first")
     db.close()
     return target
 
@@ -111,3 +115,24 @@ def test_an_ordinal_is_that_of_its_process(tmp_path: Path) -> None:
     assert blocking(comparison) == {}
     at_work = {fact.name: fact.base for fact in comparison.facts}["GPU at work"]
     assert at_work == OTHER
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_one_slow_rank_of_eight_does_not_pass(tmp_path: Path, number: int) -> None:
+    """Seven are as before: the median of all instances too, and the mean is 0.9 % up."""
+    files = AA if number == 1 else [*AA, AA[0]]
+    base = [with_rank(f, tmp_path / "a" / f.name, *[1.0] * 7) for f in files[:number]]
+    slow = [with_rank(f, tmp_path / "b" / f.name, *[1.0] * 6, 1.07) for f in AA[1 : number + 1]]
+    alike = [with_rank(f, tmp_path / "c" / f.name, *[1.0] * 7) for f in AA[1 : number + 1]]
+    comparison = harness.compare(base, slow)
+    assert {row.verdict for row in comparison.items} == {"same"}
+    assert "the slowest process changed by +" in told(comparison)["slow-process"]
+    outcome = judge(comparison, 0.01)
+    assert outcome.code == ExitCode.NO_ANSWER
+    # A gate that allows as much is not stopped by it.
+    assert judge(comparison, 0.10).code == ExitCode.OK
+    assert "slow-process" not in told(harness.compare(base, alike))
+
+
+def told(comparison: Comparison) -> dict[str, str]:
+    return {warning.code: warning.message for warning in comparison.warnings}
