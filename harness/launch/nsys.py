@@ -2,7 +2,7 @@
 """Finding Nsight Systems, profiling and exporting with it, and judging by what it leaves.
 
 nsys exits with the program's code and may still leave nothing, or only a ``.qdstrm``;
-``nsys export`` may leave an empty file. So files decide, never exit codes.
+``nsys export`` may leave an empty file. So files decide, not exit codes alone.
 """
 
 from __future__ import annotations
@@ -72,6 +72,11 @@ def find(option: str | None, environ: Mapping[str, str]) -> Nsys:
         "nsys (Nsight Systems) was not found; looked at\n" + "\n".join(f"    {t}" for t in tried),
         hint=INSTALL_HINT,
     )
+
+
+def first(environ: Mapping[str, str]) -> str | None:
+    """The file that ``find`` would try first, not started."""
+    return next((path for _, path in _candidates(None, environ) if path is not None), None)
 
 
 def _candidates(option: str | None, environ: Mapping[str, str]) -> list[tuple[str, str | None]]:

@@ -327,8 +327,9 @@ def export(nsys: nsight.Nsys, folder: Path, record: PassRecord) -> list[dict[str
 
     name = tagged("report", ".sqlite", record.capture)
     log = folder / tagged("nsys_export", ".log", record.capture)
-    _append(log, _export_line(nsys.path, folder, record.capture))
-    if is_export(folder / name):
+    exported = _append(log, _export_line(nsys.path, folder, record.capture))
+    # An export that failed half-way has the tables that it came to.
+    if exported and is_export(folder / name):
         record.files.append(name)
         log.unlink(missing_ok=True)  # a progress bar
         return []
@@ -363,12 +364,14 @@ def given_away(folder: Path, record: PassRecord) -> list[dict[str, str]]:
     ]
 
 
-def _append(log: Path, argv: Sequence[str]) -> None:
+def _append(log: Path, argv: Sequence[str]) -> bool:
+    """Run a command; whether it said that it did what it was to do."""
     import os
 
     # TMPDIR, PATH and the libraries' places matter here; nothing of this is recorded.
     with contextlib.suppress(OSError):
-        run_logged(argv, env=os.environ, log=log)
+        return run_logged(argv, env=os.environ, log=log).exit_code == 0
+    return False
 
 
 def _text(log: Path) -> str:

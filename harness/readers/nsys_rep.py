@@ -3,8 +3,8 @@
 
 The kept export (``.NAME.nsys-rep.harness-export``) holds only the tables the reader needs, so it
 is not called ``NAME.sqlite``: ``nsys stats`` would take that for a full export and skip reports.
-It carries a stamp of the report it came from; another report under the same name is exported
-again.
+It carries a stamp of the report it came from and of the nsys that made it: another report under
+the same name is exported again, and so is one where a newer nsys has come to be there.
 """
 
 from __future__ import annotations
@@ -142,17 +142,27 @@ def _export(path: Path, written_by: str, beside: Path, scratch: Path) -> Path:
     """
     stamp = _Stamp.of(path)
     places = _places(path)
-    if (kept := _kept(places, stamp)) is not None:
-        return kept
+    old = _kept(places, stamp)
+    if old is not None and not _is_outdated(old):
+        return old
     try:
         nsys = _find_nsys(written_by)
     except ToolMissing as error:
+        if old is not None:
+            return old
         if beside.is_file() and beside.stat().st_size:
             return beside  # older than the report; the reader warns where that matters
         raise _no_export(path, beside, error) from None
     with _locked(path):
-        # Another process may have been quicker.
-        return _kept(places, stamp) or _export_anew(nsys, path, written_by, stamp, scratch)
+        now = _kept(places, stamp)
+        if now is not None and not _is_outdated(now):
+            return now  # another process was quicker
+        try:
+            return _export_anew(nsys, path, written_by, stamp, scratch)
+        except UnreadableReport:
+            if now is not None:
+                return now
+            raise
 
 
 def _no_export(path: Path, beside: Path, error: ToolMissing) -> ToolMissing:
@@ -175,7 +185,7 @@ def _export_anew(nsys: Nsys, path: Path, written_by: str, stamp: _Stamp, scratch
             continue  # a read-only folder: the next place
         with folder as name:
             export = _run_export(nsys, path, written_by, Path(name))
-            _write_stamp(export, stamp)
+            _write_stamp(export, stamp, nsys)
             with contextlib.suppress(OSError):  # a folder of that name: the next place
                 return export.replace(place)
     return _run_export(nsys, path, written_by, scratch)
@@ -195,27 +205,51 @@ def _places(path: Path) -> list[Path]:
 
 def _stamp_in(kept: Path) -> _Stamp | None:
     """The stamp in a kept export; None if there is none."""
+    row = _stamped(kept, "size, mtime_ns, inode, tables, nsys, nsys_file")
+    return _Stamp(*row[:4]) if row and None not in row else None
+
+
+def _stamped(kept: Path, columns: str) -> tuple[Any, ...] | None:
     if not kept.is_file():
         return None
     from harness.readers.columns import uri
 
     try:
         with contextlib.closing(sqlite3.connect(uri(kept), uri=True)) as connection:
-            row = connection.execute(
-                "SELECT size, mtime_ns, inode, tables FROM HARNESS_STAMP"
+            row: tuple[Any, ...] | None = connection.execute(
+                f"SELECT {columns} FROM HARNESS_STAMP"
             ).fetchone()
     except (sqlite3.Error, UnicodeDecodeError):  # SQLite's message may quote what is garbled
         return None
-    return _Stamp(*row) if row else None
+    return row
 
 
-def _write_stamp(export: Path, stamp: _Stamp) -> None:
+def _write_stamp(export: Path, stamp: _Stamp, nsys: Nsys) -> None:
     with contextlib.closing(sqlite3.connect(export)) as connection, connection:
         connection.execute(
-            "CREATE TABLE HARNESS_STAMP"
-            " (size INTEGER, mtime_ns INTEGER, inode INTEGER, tables TEXT)"
+            "CREATE TABLE HARNESS_STAMP (size INTEGER, mtime_ns INTEGER, inode INTEGER,"
+            " tables TEXT, nsys TEXT, nsys_file TEXT)"
         )
-        connection.execute("INSERT INTO HARNESS_STAMP VALUES (?, ?, ?, ?)", astuple(stamp))
+        row = (*astuple(stamp), nsys.version, _identity(nsys.path))
+        connection.execute("INSERT INTO HARNESS_STAMP VALUES (?, ?, ?, ?, ?, ?)", row)
+
+
+def _is_outdated(kept: Path) -> bool:
+    """Whether the nsys that is here now is newer than the one that made a kept export: it may read
+    what the other could not. It is only asked for its version where it is another file."""
+    from harness.launch import nsys
+
+    row = _stamped(kept, "nsys, nsys_file")
+    file = nsys.first(os.environ)
+    if row is None or file is None or _identity(file) == row[1]:
+        return False
+    found = nsys.probe(file)
+    return isinstance(found, nsys.Nsys) and _release(found.version) > _release(row[0])
+
+
+def _identity(file: str) -> str:
+    status = os.stat(file)
+    return f"{os.path.realpath(file)} {status.st_size} {status.st_mtime_ns}"
 
 
 @contextlib.contextmanager
@@ -230,8 +264,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _run_export(nsys: Nsys, path: Path, written_by: str, folder: Path) -> Path:
-    """Export into ``folder``. Judged by the file: nsys may exit 0 and leave nothing, or an empty
-    file."""
+    """Export into ``folder``. Judged by the file and the exit code: nsys may exit 0 and leave no or
+    an empty file, and 2023.4 leaves the tables it came to where it cannot read on."""
     said = ""
     for extra in _table_options(nsys), []:
         export = folder / "export.sqlite"
@@ -245,7 +279,7 @@ def _run_export(nsys: Nsys, path: Path, written_by: str, folder: Path) -> Path:
             text=True,
             errors="replace",
         )
-        if export.is_file() and export.stat().st_size:
+        if not done.returncode and export.is_file() and export.stat().st_size:
             return export
         said = done.stdout
         export.unlink(missing_ok=True)
@@ -268,8 +302,9 @@ def _export_failed(nsys: Nsys, path: Path, written_by: str, said: str) -> Unread
     if "ersion" in said and (found := _VERSION.search(said)):
         written_by = found[1].replace("@", ".")
     newer = bool(written_by) and _release(written_by) > _release(nsys.version)
-    # 2022.4 on a report of 2025.3.1 from Nsight Compute: "Version not supported: 36398880".
-    if newer or "ersion not supported" in said:
+    # On a report of 2025.3.1 from Nsight Compute 2022.4 says "Version not supported: 36398880", and
+    # 2023.4 throws ProtobufParseException.
+    if newer or "ersion not supported" in said or "ProtobufParseException" in said:
         writer = f"nsys {written_by}" if newer else "another version of nsys"
         able = f"nsys {'.'.join(written_by.split('.')[:2])} or later" if newer else "that one"
         return UnreadableReport(
