@@ -212,7 +212,7 @@ inline int64_t l2_bytes() {
 
 // Queues the variant that suits the size, as measured on an H200 (docs/notes/fused_chain.md). Where
 // a tensor fits the L2, h is often still there, just written by the operator before: it stays until
-// it is read when residual and out are evicted first. Beyond that size the hints only cost.
+// it is read when residual and out are evicted first. Beyond that size the hints gain nothing.
 template <typename T>
 void launch(const T* h, const T* residual, T* out, int64_t size, cudaStream_t stream) {
   if (size * static_cast<int64_t>(sizeof(T)) <= l2_bytes()) {
@@ -376,7 +376,20 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
   }
 };
 
+// Forward-mode derivatives come from ATen's operators: a C++ Function has none, and below autograd
+// the tangent would be lost without a word.
+Tensor run_dual(const Tensor& h, const Tensor& residual) {
+  check(h, residual);
+  const Tensor y = h.to(at::kFloat) * kScale + kShift;
+  const Tensor sum = at::gelu(y, "tanh") + residual.to(at::kFloat);
+  return at::clamp(sum, at::Scalar(kLow), at::Scalar(kHigh)).to(h.scalar_type());
+}
+
 Tensor run_autograd(const Tensor& h, const Tensor& residual) {
+  constexpr uint64_t kLevel = 0;  // the only one that PyTorch has
+  if (h._fw_grad(kLevel).defined() || residual._fw_grad(kLevel).defined()) {
+    return run_dual(h, residual);
+  }
   const bool wanted = at::GradMode::is_enabled() && (h.requires_grad() || residual.requires_grad());
   return wanted ? Differentiable::apply(h, residual) : below_autograd(h, residual);
 }

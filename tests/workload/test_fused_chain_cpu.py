@@ -156,3 +156,24 @@ def test_only_the_input_that_wants_a_gradient_gets_one() -> None:
     assert residual.grad is not None
     with torch.no_grad():
         assert not op(h, residual).requires_grad
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_forward_mode_derivatives_are_eagers(dtype: Any) -> None:
+    primals, tangents = inputs(64, 3), inputs(64, 3, seed=89)
+    wanted = torch.func.jvp(eager_chain, primals, tangents)
+    low = [tuple(one.to(dtype) for one in pair) for pair in (primals, tangents)]
+    out, tangent = torch.func.jvp(op, *low)
+    assert out.dtype == tangent.dtype == dtype
+    assert (tangent != 0).any()
+    if dtype == torch.float32:
+        torch.testing.assert_close((out, tangent), wanted, rtol=1e-4, atol=1e-5)
+    else:
+        exact = torch.func.jvp(eager_chain, *[tuple(t.float() for t in pair) for pair in low])
+        torch.testing.assert_close((out, tangent), tuple(t.to(dtype) for t in exact))
+
+
+def test_forward_mode_checks_as_the_kernels_do() -> None:
+    h, residual = inputs(4)
+    with pytest.raises(RuntimeError, match="they must have one dtype"):
+        torch.func.jvp(lambda h: op(h, residual.half()), (h,), (h,))
