@@ -8,6 +8,8 @@
 
 Every figure is of a whole process: start-up, imports and printing included. Files are made once
 and kept in --dir; the first read of each is not counted, so that no one pays for the disk.
+
+Exit code 1: a promise was missed, or a command failed; 2: wrong usage; 130: stopped with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -318,15 +321,24 @@ def parse(argv: list[str]) -> tuple[list[str], Options, Path | None]:
         epilog=usage,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("case", nargs="*", help=f"{', '.join(CASES)} (default: {DEFAULT_CASES})")
+    parser.add_argument(
+        "case", nargs="*", help=f"{', '.join(CASES)} (default: {' '.join(DEFAULT_CASES)})"
+    )
     parser.add_argument("--full", action="store_true", help="every case, at full size (7.2 GB)")
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each (default 5)")
     parser.add_argument("--nsys-runs", type=int, default=None, help="fewer for nsys stats")
     parser.add_argument("--nsys", type=Path, action="append", help="an nsys to compare with")
-    parser.add_argument("--no-nsys", action="store_true")
-    parser.add_argument("--dir", type=Path, default=ROOT / "build/bench")
+    parser.add_argument("--no-nsys", action="store_true", help="leave nsys stats out")
+    parser.add_argument(
+        "--dir", type=Path, default=ROOT / "build/bench", help="keep inputs here (build/bench)"
+    )
     parser.add_argument("--json", type=Path, help="write every run here")
     given = parser.parse_args(argv)
+    if given.runs < 1 or (given.nsys_runs is not None and given.nsys_runs < 1):
+        parser.error("--runs and --nsys-runs start at 1")
+    for binary in given.nsys or ():
+        if not binary.is_file() or not os.access(binary, os.X_OK):
+            parser.error(f"--nsys {binary}: no program there")
     unknown = set(given.case) - CASES.keys()
     if unknown:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
@@ -336,24 +348,38 @@ def parse(argv: list[str]) -> tuple[list[str], Options, Path | None]:
     return given.case or list(CASES if given.full else DEFAULT_CASES), options, given.json
 
 
-def main() -> int:
-    names, options, json_file = parse(sys.argv[1:])
+def measure_all(names: list[str], options: Options, json_file: Path | None) -> int:
     options.folder.mkdir(parents=True, exist_ok=True)
     facts = machine()
     print(f"{facts['cpu']}, {facts['cores']} cores, Python {facts['python']}; "
           f"load before {facts['load_before']:.2f}; medians of {options.runs}")  # fmt: skip
     if not options.nsys:
-        print("nsys is not here: nothing to compare with (scripts/install-nsys)", file=sys.stderr)
-    cases = []
-    for name in names:
-        print(f"{name} ...", file=sys.stderr)
-        cases.append(CASES[name](options))
-        print(f"\n{show(cases[-1])}", flush=True)
-    if json_file:
-        document = {"machine": facts, "cases": [case.as_dict() for case in cases]}
-        json_file.write_text(json.dumps(document, indent=1) + "\n")
+        print("without nsys: nothing to compare with (scripts/install-nsys)", file=sys.stderr)
+    cases: list[Case] = []
+    for name in ["", *names]:
+        if name:
+            print(f"{name} ...", file=sys.stderr)
+            cases.append(CASES[name](options))
+            print(f"\n{show(cases[-1])}", flush=True)
+        if json_file:  # before the first case too: a file that cannot be written is told at once
+            document = {"machine": facts, "cases": [case.as_dict() for case in cases]}
+            json_file.write_text(json.dumps(document, indent=1) + "\n")
     failed = any(r.error for case in cases for rs in case.results.values() for r in rs)
     return 1 if failed or not all(c.holds for case in cases for c in case.claims) else 0
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    try:
+        return measure_all(*arguments)
+    except KeyboardInterrupt:
+        print("bench: stopped", file=sys.stderr)
+        return 130
+    except OSError as error:
+        print(f"bench: {error}", file=sys.stderr)
+    except subprocess.CalledProcessError as error:
+        print(f"bench: failed: {shlex.join(map(str, error.cmd))}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

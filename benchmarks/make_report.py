@@ -99,7 +99,16 @@ def make_report(path: Path, spec: Spec) -> dict[str, int]:
     """Write the report; returns how many rows each of its large tables has."""
     partial = path.with_name(path.name + ".partial")
     partial.unlink(missing_ok=True)
-    timeline, writer, strings = Timeline(spec), Writer(partial), Strings()
+    try:
+        counts = _write(partial, spec)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    return counts
+
+
+def _write(path: Path, spec: Spec) -> dict[str, int]:
+    timeline, writer, strings = Timeline(spec), Writer(path), Strings()
     _write_strings_first(strings)
     counts = {"kernels": 0, "api": 0, "ranges": 0}
     range_names = np.array([f"op_{n:06d}" if n else "step" for n in range(spec.names)], object)
@@ -113,7 +122,6 @@ def make_report(path: Path, spec: Spec) -> dict[str, int]:
     _write_machine(writer, timeline, strings)
     writer.insert("StringIds", id=np.arange(len(strings.ids)), value=np.array(list(strings.ids)))
     writer.finish()
-    partial.replace(path)
     return counts
 
 
@@ -302,7 +310,12 @@ def make_spec(shape: str = "default", **given: Any) -> Spec:
 
 def main() -> None:
     path, spec = parse(sys.argv[1:])
-    counts = make_report(path, spec)
+    try:
+        counts = make_report(path, spec)
+    except (OSError, sqlite3.Error) as error:
+        sys.exit(f"make_report: {path} cannot be written: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
     megabytes = path.stat().st_size / 1e6
     print(f"{path}: {', '.join(f'{n} {what}' for what, n in counts.items())}, {megabytes:.0f} MB")
 

@@ -63,6 +63,10 @@ class Spec:
             raise ValueError("between 1 and 8 API calls a kernel")
         if min(self.kernels, self.nesting, self.processes, self.threads, self.names) < 1:
             raise ValueError("kernels, nesting, processes, threads and names start at 1")
+        if min(self.branching, self.streams) < 1 or min(self.ranges, self.seed) < 0:
+            raise ValueError("branching and streams start at 1, ranges and seed at 0")
+        if not 0 <= self.graphs <= 1:
+            raise ValueError("graphs is a share, between 0 and 1")
 
     @property
     def threads_per_process(self) -> int:

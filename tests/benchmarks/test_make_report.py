@@ -132,3 +132,22 @@ def test_impossible_sizes_are_refused(tmp_path: Path) -> None:
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 2
     assert "start at 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "options", [["--graphs=2"], ["--streams=0"], ["--branching=0"], ["--seed=-1"], ["--ranges=-1"]]
+)
+def test_what_no_report_can_have_is_refused(tmp_path: Path, options: list[str]) -> None:
+    argv = [sys.executable, str(SCRIPT), str(tmp_path / "x"), "--kernels=10", *options]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_report_that_cannot_be_written(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.sqlite"
+    argv = [sys.executable, str(SCRIPT), str(path), "--kernels=10"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"make_report: {path} cannot be written: ")
+    assert len(done.stderr.splitlines()) == 1
