@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from harness.cli.given import GivenPath
-from harness.cli.output import choose_format, format_options, write
+from harness.cli.output import choose_format, format_options, say, write
 from harness.errors import UnreadableReport, UsageProblem
 from harness.render.text import printable
 
@@ -91,7 +91,11 @@ def list_(reports: Path, style: str | None, output: Path | None) -> int:
     """List the baselines."""
     from harness.launch.rundir import read_baselines
 
+    if not reports.is_dir():
+        raise UnreadableReport(f"{reports}: no such folder", hint="Give --reports.")
     baselines = read_baselines(reports)
+    if not baselines:
+        say(f"no baseline is saved in {reports}", "Save one: harness baseline save NAME RUN")
     rows = [
         (name, run, "" if (reports / run).is_dir() else "(gone)")
         for name, run in sorted(baselines.items())

@@ -198,3 +198,12 @@ def test_a_gate_does_not_take_another_base_for_one_that_is_gone(folder: Path) ->
     assert "baseline 'main': its run reports/one is gone" in one_line(done.stderr)
     assert harness(folder, *gate, "--baseline", "old").returncode == 0
     assert harness(folder, "compare", "reports").returncode == 0
+
+
+def test_a_list_of_none_and_of_nowhere(folder: Path) -> None:
+    done = harness(folder, "baseline", "list")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no baseline is saved in reports" in one_line(done.stderr)
+    done = harness(folder, "baseline", "list", "--reports", "report")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "report: no such folder" in one_line(done.stderr)
