@@ -134,9 +134,7 @@ class Plan:
         """The ranges in parts of about ``rows``: those that start in [from, to) ns, and with them
         those that were open then; from and to."""
         starts = np.sort(np.concatenate([*self._starts, _NONE]))
-        count = sum(span.query.rowids[1] - span.query.rowids[0] + 1
-                    for span in self._ranges if span.query.rowids)  # fmt: skip
-        parts = max(-(-count // rows), 1)
+        parts = max(-(-self.ranges // rows), 1)
         inner = [len(starts) * i // parts for i in range(1, parts)] if len(starts) else []
         for low, high in pairwise([-_FAR, *np.unique(starts[inner]).tolist(), nsys_schema.OPEN]):
             condition = (

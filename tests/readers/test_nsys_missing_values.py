@@ -292,3 +292,17 @@ def test_names_of_other_tables_and_computed_columns(tmp_path: Path) -> None:
         'CREATE TABLE "order" ("from")',
     )
     assert len(nsys_sqlite.read(path).gpu_ops) == 308
+
+
+@pytest.mark.parametrize("table", [NVTX, RUNTIME, "CUPTI_ACTIVITY_KIND_MEMSET"])
+def test_row_numbers_far_apart_cost_no_more(tmp_path: Path, table: str) -> None:
+    path = mutated(
+        tmp_path / "report.sqlite",
+        "h200/train.sqlite",
+        table,
+        f"UPDATE {table} SET rowid = {2**63 - 1} WHERE rowid = (SELECT max(rowid) FROM {table})",
+        f"UPDATE {table} SET rowid = {-(2**63)} WHERE rowid = (SELECT min(rowid) FROM {table})",
+    )
+    whole, parts = both_ways(path, Request(details=False))
+    assert whole.rows["instances"].sum() == 32
+    pd.testing.assert_frame_equal(whole.rows, parts.rows, check_dtype=False, check_exact=True)
