@@ -14,7 +14,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ ONE_COMPILER = {
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
     "HARNESS_LOCK_AFTER": "torch._dynamo,torch._inductor.compile_fx",
 }
+OVERHEAD, PUBLIC = "overhead", "h200-public"
 #: What a kept recording may weigh.
 LIMIT = 3_000_000
 PYTHON = os.environ.get("PYTHON", "python3")
@@ -82,6 +83,7 @@ def plan(cpu: bool) -> list[Recording]:
     middle = [both[SHAPES[1], math] for math in EVERYWHERE]
     rest = [both[shape, math] for shape in (SHAPES[0], SHAPES[2]) for math in EVERYWHERE]
     rest.append(both[SHAPES[2], "fp16"])
+    rest += [_default(math, cpu) for math in ("fp32", "tf32")]
     return [
         *repeated[:3], *middle[:1], *_trainings(cpu)[:1], *repeated[3:], *middle[1:],
         *_trainings(cpu)[1:], *rest,
@@ -107,6 +109,12 @@ def _both(shape: str, math: str, cpu: bool) -> Recording:
     return Recording(
         f"h200-{shape}-{math}-both", program, ("--nsys",), 60, "workload.phases", ONE_COMPILER
     )
+
+
+def _default(math: str, cpu: bool) -> Recording:
+    """The workload as ``harness run --nsys`` without more runs it."""
+    words = _spelling("131072x1024", math, cpu) if cpu else (PYTHON, "-m", "workload", *MATHS[math])
+    return Recording(f"h200-{math}", words, ("--nsys",), 60, "workload.phases", ONE_COMPILER)
 
 
 def _trainings(cpu: bool) -> list[Recording]:
@@ -143,13 +151,13 @@ class Campaign:
         """Exit code: 0 all is there, 3 some is left for want of time, 1 a recording failed."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self._build()
-        if self.settings.wants("overhead"):
+        if self.settings.wants(OVERHEAD):
             self._overhead()
         wanted = [one for one in plan(self.settings.cpu) if self.settings.wants(one.name)]
         first, rest = wanted[:4], wanted[4:]
         with ThreadPoolExecutor(self.settings.jobs) as pool:
             jobs = [pool.submit(self._guarded, one) for one in first]
-            if self.settings.wants("h200-public"):
+            if self.settings.wants(PUBLIC):
                 jobs.append(pool.submit(self._public))
             jobs += [pool.submit(self._guarded, one) for one in rest]
             for job in jobs:
@@ -164,19 +172,14 @@ class Campaign:
         return 1 if self.failed else 3 if self.left else 0
 
     def _build(self) -> None:
-        device = ("--device", "cpu") if self.settings.cpu else ()
         log = self.logs / "build.log"
         with log.open("wb") as file:
-            line = [PYTHON, "-m", "workload", "--build-only", *device]
-            self._call("build", line, dict(os.environ), file)
+            self._call("build", _build_line(self.settings), dict(os.environ), file)
 
     def _overhead(self) -> None:
-        out = self.settings.out / "overhead.json"
-        if out.exists():
+        if (self.settings.out / "overhead.json").exists():
             return
-        line = [sys.executable, str(ROOT / "benchmarks" / "overhead.py"), str(out)]
-        line += ["--seconds", f"{min(110.0, self.remaining / 3):.0f}"]
-        line += ["--cpu", "--rounds", "1"] if self.settings.cpu else []
+        line = _overhead_line(self.settings, self.remaining)
         with (self.logs / "overhead.log").open("wb") as file:
             if self._call("overhead", line, dict(os.environ), file):
                 self.failed.append("overhead")
@@ -265,11 +268,8 @@ class Campaign:
         text = "\n".join(f"{one.source}: {one.path}" for one in found)
         (self.settings.out / "examples.txt").write_text(text + "\n")
         for number, candidate in enumerate(campaign_public.candidates(found, PYTHON)):
-            target = self.settings.out / "h200-public"
-            trial = Recording(
-                f"h200-public-{number}", candidate.command, ("--nsys",), 60,
-                environment=candidate.environment,
-            )  # fmt: skip
+            target = self.settings.out / PUBLIC
+            trial = _public_trial(number, candidate)
             if target.exists() or self.remaining < trial.seconds:
                 break
             try:
@@ -284,15 +284,47 @@ class Campaign:
                 return
             if good:  # it ran, and used no GPU
                 recorded.rename(self._aside(trial.name))
-        if not (self.settings.out / "h200-public").exists():
-            self.left.append("h200-public")
+        if not (self.settings.out / PUBLIC).exists():
+            self.left.append(PUBLIC)
 
 
 def say(line: str) -> None:
     print(f"campaign: {line}", file=sys.stderr, flush=True)
 
 
+def _build_line(settings: Settings) -> list[str]:
+    device = ("--device", "cpu") if settings.cpu else ()
+    return [PYTHON, "-m", "workload", "--build-only", *device]
+
+
+def _overhead_line(settings: Settings, seconds: float) -> list[str]:
+    line = [sys.executable, str(ROOT / "benchmarks" / "overhead.py")]
+    line += [str(settings.out / "overhead.json"), "--seconds", f"{min(110.0, seconds / 3):.0f}"]
+    return line + (["--cpu", "--rounds", "1"] if settings.cpu else [])
+
+
+def _public_trial(number: int, candidate: campaign_public.Candidate) -> Recording:
+    return Recording(
+        f"h200-public-{number}", candidate.command, ("--nsys",), 60,
+        environment=candidate.environment,
+    )  # fmt: skip
+
+
+def unknown(settings: Settings) -> list[str]:
+    """What of ``only`` asks for nothing that there is."""
+    names = [OVERHEAD, PUBLIC, *(one.name for one in plan(settings.cpu))]
+    return [word for word in settings.only
+            if not any(replace(settings, only=(word,)).wants(name) for name in names)]  # fmt: skip
+
+
 def commands(settings: Settings) -> list[str]:
-    """What would run, for --dry-run."""
+    """What would run, for --dry-run; of the public scripts all that are tried until one will do."""
+    lines = [_build_line(settings)]
+    if settings.wants(OVERHEAD):
+        lines.append(_overhead_line(settings, settings.seconds))
     wanted = [one for one in plan(settings.cpu) if settings.wants(one.name)]
-    return [shlex.join(one.command(settings.out / one.name)) for one in wanted]
+    if settings.wants(PUBLIC):
+        tried = campaign_public.candidates(campaign_public.discover(), PYTHON)
+        wanted += [_public_trial(number, one) for number, one in enumerate(tried)]
+    lines += [one.command(settings.out / one.name) for one in wanted]
+    return [shlex.join(line) for line in lines]

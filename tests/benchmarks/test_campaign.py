@@ -50,6 +50,37 @@ def test_nine_configurations_are_captured_five_times() -> None:
     assert len(trainings) == 3
 
 
+def test_every_kept_recording_is_one_that_the_campaign_makes() -> None:
+    """By the command that the page prints for it; the public script is what is found installed."""
+    argv = [sys.executable, str(RECORDER), "out", "--dry-run"]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=True, env={**os.environ, "PYTHON": "python3"}
+    )
+    lines = [shlex.split(line) for line in done.stdout.splitlines()]
+    assert any("--build-only" in line for line in lines)
+    assert any("overhead.py" in word for line in lines for word in line)
+    made = {
+        Path(line[line.index("-o") + 1]).name: line[line.index("--") + 1 :]
+        for line in lines
+        if "-o" in line
+    }
+    kept = [*(ROOT / "reports").glob("*/run.json")]
+    kept += (ROOT / "docs" / "notes" / "data" / "extracts").glob("*.json")
+    assert len(kept) > 20
+    for file in kept:
+        run = json.loads(file.read_text(encoding="utf-8"))
+        if run["name"] != "h200-public":
+            assert made[run["name"]] == run["argv"]
+
+
+def test_a_name_that_no_recording_has_is_refused(tmp_path: Path) -> None:
+    argv = [sys.executable, str(RECORDER), str(tmp_path / "out"), "--only", "h200-fp32"]
+    argv += ["--only", "h200-fp", "--dry-run"]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--only: nothing is called h200-fp; --dry-run shows all" in done.stderr
+
+
 def test_a_slim_run_says_what_the_whole_one_said(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     shutil.copytree(ROOT / "reports" / "h200-fp32", whole)
