@@ -35,6 +35,11 @@ _LOSSES = (
     "two-profilers",
     "no-kernels",
     "no-launches",
+    "missing-values",
+    "missing-columns",
+    "undated-events",
+    "backward-times",
+    "unfinished-write",
 )
 _LOST_SOME = "not all"
 

@@ -69,6 +69,8 @@ def _unsettled(found: Estimate, threshold: float, unit: str) -> str:
 def describe_change(ratio: float) -> str:
     """``1.42x faster``, or in per cent when it is less than a tenth: ``1.0% slower``."""
     word = "slower" if ratio > 1.0 else "faster"
+    if not ratio:
+        return "takes no time any more"
     if 1 / 1.1 < ratio < 1.1:
         return f"{percent(abs(ratio - 1.0))} {word}"
     return f"{factor(max(ratio, 1 / ratio))}{TIMES} {word}"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import sqlite3
 import sys
 from pathlib import Path
@@ -79,6 +81,26 @@ def test_kernels_whose_calls_were_lost_do_not_pass(tmp_path: Path) -> None:
     assert set(verdicts(comparison).values()) == {"unsure"}
     forced = harness.compare(AA[:3], less, force=True)
     assert verdicts(forced)["chain"] == "faster"
+
+
+@pytest.mark.parametrize("duration", [None, -5, float("nan"), 0])
+def test_kernels_without_a_duration_are_not_faster(tmp_path: Path, duration: float | None) -> None:
+    """Those of gemm in a torch trace, 80 % of its block: unusable ones are counted as 0 ns."""
+    whole = DATA / "h200" / "blocks.trace.json.gz"
+    trace = json.loads(gzip.decompress(whole.read_bytes()))
+    for event in trace["traceEvents"]:
+        if event.get("cat") == "kernel" and "gemm" in event["name"]:
+            event.pop("dur")
+            event |= {} if duration is None else {"dur": duration}
+    less = tmp_path / "less.json"
+    less.write_text(json.dumps(trace))
+    comparison = harness.compare(whole, less)
+    if duration != 0:  # which may be what was measured
+        assert [fact.name for fact in comparison.blocked] == ["GPU ops recorded"]
+        assert set(verdicts(comparison).values()) == {"unsure", "gone"}
+    assert judge(comparison, 0.01).code == ExitCode.NO_ANSWER
+    forced = harness.compare(whole, less, force=True)
+    assert verdicts(forced)["eager-block"] == "faster"
 
 
 def test_work_queued_before_the_first_recorded_call_is_not_lost(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_a_certain_small_change_is_told() -> None:
 
 def test_changes_in_words() -> None:
     assert describe_change(0.704) == "1.42\u00d7 faster"
+    assert describe_change(0.0) == "takes no time any more"
     assert describe_change(2.0) == "2.00\u00d7 slower"
     assert describe_change(1.0101) == "1% slower"
     assert describe_change(0.95) == "5% faster"
