@@ -292,12 +292,12 @@ def thread_names(db: Database, processes: set[int]) -> dict[int, str]:
     """globalTid -> name of the named threads of ``processes`` (the table lists the whole host)."""
     if not db.has("ThreadNames", "nameId", "globalTid"):
         return {}
-    priority = "priority" if db.has("ThreadNames", "priority") else "0"
+    order = "priority, rowid" if db.has("ThreadNames", "priority") else "rowid"
     rows = [
         (tid, name)
         for tid, name in db.rows(
             "SELECT globalTid, nameId FROM ThreadNames "
-            f"WHERE globalTid IS NOT NULL AND nameId IS NOT NULL ORDER BY {priority}, rowid",
+            f"WHERE globalTid IS NOT NULL AND nameId IS NOT NULL ORDER BY {order}",
             "ii",
         )
         if tid >> 24 in processes

@@ -305,12 +305,13 @@ def _mended(bad_times: Mapping[str, int]) -> Iterator[Warning_]:
 def _diagnostics(db: Database, tally: Tally) -> Iterator[Warning_]:
     if not db.has("DIAGNOSTIC_EVENT", "severity", "text"):
         return
+    order = ", timestamp" if db.has("DIAGNOSTIC_EVENT", "timestamp") else ""
     # ENUM_DIAGNOSTIC_SEVERITY_LEVEL: 1 info, 2 warning, 3 error, 4 verbose.
     texts = [
         text or ""
         for (text,) in db.rows(
             "SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity IN (2, 3) "
-            "ORDER BY severity DESC, timestamp LIMIT 100",
+            f"ORDER BY severity DESC{order} LIMIT 100",
             "t",
         )
     ]

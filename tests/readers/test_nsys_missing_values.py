@@ -306,3 +306,21 @@ def test_row_numbers_far_apart_cost_no_more(tmp_path: Path, table: str) -> None:
     whole, parts = both_ways(path, Request(details=False))
     assert whole.rows["instances"].sum() == 32
     pd.testing.assert_frame_equal(whole.rows, parts.rows, check_dtype=False, check_exact=True)
+
+
+@pytest.mark.parametrize(
+    ("report", "table", "column"),
+    [
+        ("h200/train.sqlite", "ThreadNames", "priority"),
+        ("recorded/two-processes/report.sqlite", "DIAGNOSTIC_EVENT", "timestamp"),
+    ],
+)
+def test_a_column_that_only_orders_is_not_needed(
+    tmp_path: Path, report: str, table: str, column: str
+) -> None:
+    path = mutated(
+        tmp_path / "report.sqlite", report, table, f"ALTER TABLE {table} DROP COLUMN {column}"
+    )
+    before, after = readers.load(DATA / report), readers.load(path)
+    assert after.threads["name"].tolist() == before.threads["name"].tolist()
+    assert after.warnings == before.warnings
