@@ -170,10 +170,12 @@ def launch_counts(db: sqlite3.Connection) -> LaunchCounts:
 
 def diagnostics(db: sqlite3.Connection, severity: int = 3) -> list[str]:
     """What nsys itself complained about: 2 warnings, 3 errors and worse; repeated lines once."""
-    if not {"severity", "text"} <= set(columns(db, "DIAGNOSTIC_EVENT")):
+    there = set(columns(db, "DIAGNOSTIC_EVENT"))
+    if not {"severity", "text"} <= there:
         return []
+    order = "ORDER BY timestamp" if "timestamp" in there else ""
     rows = db.execute(
-        "SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity >= ? ORDER BY timestamp",
+        f"SELECT DISTINCT text FROM DIAGNOSTIC_EVENT WHERE severity >= ? {order}",
         (severity,),
     )
     return [str(text).strip() for (text,) in rows]

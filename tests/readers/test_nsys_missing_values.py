@@ -18,6 +18,7 @@ from harness import readers
 from harness.errors import UnreadableReport
 from harness.instalments import report_in_parts
 from harness.readers import nsys_sqlite
+from harness.readers.inspect_report import diagnostics, opened
 from harness.report import Report, Request, build, unread
 from harness.trace import Trace
 
@@ -324,3 +325,5 @@ def test_a_column_that_only_orders_is_not_needed(
     before, after = readers.load(DATA / report), readers.load(path)
     assert after.threads["name"].tolist() == before.threads["name"].tolist()
     assert after.warnings == before.warnings
+    with opened(DATA / report) as one, opened(path) as other:
+        assert set(diagnostics(one, 1)) == set(diagnostics(other, 1))
