@@ -57,7 +57,8 @@ VIEWS: dict[str, dict[str, str]] = {
     "kernels": {k: _PLACE[k] for k in ("domain", "name", "style")}
     | _THREAD
     | {
-        "kernel": "The kernel's name; `--names short|demangled|mangled` chooses which.",
+        "kernel": "The kernel's name; `--names short|demangled|mangled` chooses which. Short is"
+        " the function's own name, of a kernel that CUTLASS wraps what it wraps.",
         "instances": "How often the range was opened; instances never closed count too.",
         "kernels": "How often this kernel ran for the range (a range claims the kernels of"
         " everything nested in it, as `nvtx_kern_sum` does).",

@@ -11,13 +11,20 @@ _OPERATOR_SIGN = re.compile(r"operator\s*(\(\)|\[\]|->\*?|<=>|<<=?|>>=?|[<>]=?)"
 _ANONYMOUS = ("(anonymous namespace)", "<unnamed>", "(anonymous)", "{anonymous}")
 
 
+#: How every signature begins of a kernel that CUTLASS wraps …
+WRAPPED = "void cutlass::"
+#: … in one of these; and what CUTLASS 3 and flash-attention wrap once more.
+_WRAPPERS = re.compile(r"Kernel2?|device_kernel|enable_\w+")
+
+
 def short_kernel_name(demangled: str) -> str:
     """The kernel's own name: no return type, namespaces, template arguments or parameters.
 
     Reads both spellings of a signature, CUPTI's (``void at::native::(anonymous namespace)::k<4>``)
     and nsys' (``void at::native::<unnamed>::k<(int)4>``). The body of a lambda is named after the
-    function that holds it. A name that is no C++ signature (Triton, CUTLASS, cuBLAS), or that
-    cannot be taken apart, comes back whole.
+    function that holds it, a wrapper of CUTLASS after what it wraps (``cutlass_80_simt_sgemm_…``,
+    not ``Kernel2``). A name that is no C++ signature (Triton, cuBLAS), or that cannot be taken
+    apart, comes back whole.
     """
     name = demangled.strip()
     if not any(mark in name for mark in "(<: "):
@@ -28,8 +35,19 @@ def short_kernel_name(demangled: str) -> str:
         # "void f<int>" and, after a dependent type, "typename T<int>::type f".
         own = scope if scope.startswith("operator") else scope.split(" ")[-1]
         if own and _LOCAL not in own and own != "operator()":
-            return own
+            return _unwrapped(name, own) if name.startswith(WRAPPED) else own
     return demangled
+
+
+def _unwrapped(signature: str, own: str) -> str:
+    """The name of what the wrapper ``own`` is given as its first template argument."""
+    while _WRAPPERS.fullmatch(own):
+        _, opened, rest = signature.partition(f"{own}<")
+        inner = _flat(rest).partition(",")[0].rpartition("::")[2].strip(" >")
+        if not opened or not inner.isidentifier():
+            break
+        signature, own = rest, inner
+    return own
 
 
 def _flat(name: str) -> str:

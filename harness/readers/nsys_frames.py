@@ -217,7 +217,10 @@ class Frames:
         out: dict[str, Any] = {"kind": names.categorical(kind, KINDS), **columns.integers}
         for name in _IDS["ops"]:
             codes, ids = self._codes("ops", name)
-            out[name] = names.categorical(codes, nsys_schema.op_labels(self.db, ids.tolist()))
+            labels = nsys_schema.op_labels(self.db, ids.tolist())
+            if name == "name":
+                labels = [nsys_schema.short_label(label) for label in labels]
+            out[name] = names.categorical(codes, labels)
         return frame(GPU_OP_COLUMNS, out)
 
     def _made(self, key: str, thread: Any, process_of: Int64) -> pd.DataFrame:

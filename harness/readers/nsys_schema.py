@@ -12,6 +12,7 @@ from collections.abc import Iterable, Set
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.names import WRAPPED, short_kernel_name
 from harness.readers.columns import NOTHING, Database, Int64, Query
 
 NVTX = "NVTX_EVENTS"
@@ -166,7 +167,7 @@ def _name_ids(db: Database, kind: str) -> dict[str, str | int]:
     if kind == "kernel":
         # mangledName is absent in 2021.2, and NULL for some kernels everywhere.
         return {
-            "name": _first(db, KERNEL, "shortName", "demangledName"),
+            "name": _short_name(db),
             "demangled": _first(db, KERNEL, "demangledName", "shortName"),
             "mangled": _first(db, KERNEL, "mangledName", "demangledName", "shortName"),
         }
@@ -178,6 +179,23 @@ def _name_ids(db: Database, kind: str) -> dict[str, str | int]:
     else:
         name = f"-({_GRAPHS} + {_optional(db, GRAPH, 'graphId', -1)})"
     return dict.fromkeys(("name", "demangled", "mangled"), name)
+
+
+def _short_name(db: Database) -> str | int:
+    """SQL for the id of the short name: of the signature where that says more (``short_label``)."""
+    name = _first(db, KERNEL, "shortName", "demangledName")
+    if not (db.has(KERNEL, "demangledName") and db.has("StringIds", "id", "value")):
+        return name
+    wrapped = db.rows(
+        f"SELECT id FROM StringIds WHERE id IS NOT NULL AND value GLOB '{WRAPPED}*'", "i"
+    )
+    ids = ", ".join(str(one) for (one,) in wrapped)
+    return f"CASE WHEN demangledName IN ({ids}) THEN demangledName ELSE {name} END" if ids else name
+
+
+def short_label(label: str) -> str:
+    """nsys calls every kernel that CUTLASS wraps ``Kernel2``: read its signature instead."""
+    return short_kernel_name(label) if label.startswith(WRAPPED) else label
 
 
 def op_labels(db: Database, ids: list[int]) -> list[str]:

@@ -82,7 +82,7 @@ def test_idle_and_instances() -> None:
     ("demangled", "wanted"),
     [
         ("sm80_xmma_gemm_f32f32", "sm80_xmma_gemm_f32f32"),
-        ("void cutlass::Kernel2<cutlass_80_simt_sgemm>(T1::Params)", "Kernel2"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm>(T1::Params)", "cutlass_80_simt_sgemm"),
         (
             "void at::native::vectorized_elementwise_kernel<(int)4,"
             " at::native::CUDAFunctor_add<float>, std::array<char *, (unsigned long)3>>(int, T2)",
