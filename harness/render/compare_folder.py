@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.render import compare_page
@@ -13,6 +14,10 @@ from harness.render.text import plural, printable, ratio
 if TYPE_CHECKING:
     from harness.comparison.groups import Group
     from harness.comparison.result import Comparison
+    from harness.trace import Warning_
+
+#: Runs or comparisons that a warning names, of those that it is about; --all names all.
+NAMED = 2
 
 _COLUMNS = (
     Column("Faster"),
@@ -42,10 +47,31 @@ def pages(
         return [first, compare_page.page(compared[0], top=rows)]
     rows = compare_page.BRIEF_ROWS if top is None else top
     shown = compared if every else compared[:1]
-    said = dict.fromkeys(warning for each in compared for warning in each.warnings)
-    warnings = compare_page.warnings(said)
+    warnings = compare_page.warnings(_told(compared, len(compared) * 3 if every else NAMED))
     last = [Page(warnings.title, warnings.lines, None)] if warnings else []
     return [first, *(compare_page.brief(each, top=rows) for each in shown), *last]
+
+
+def _told(compared: Sequence[Comparison], names: int) -> Iterator[Warning_]:
+    """What is said alike of several runs or comparisons once, with the first ``names`` of them; of
+    all comparisons, without."""
+    of: dict[Warning_, dict[str, None]] = {}
+    everywhere = {f"{each.base['name']} → {each.new['name']}" for each in compared}
+    for each in compared:
+        base, new = (str(side["name"]) for side in (each.base, each.new))
+        for warning in each.warnings:
+            # A warning that is about one of the two runs begins with its name.
+            run = next((n for n in (base, new) if warning.message.startswith(f"{n}: ")), None)
+            if run is not None:
+                warning = replace(warning, message=warning.message.removeprefix(f"{run}: "))
+            of.setdefault(warning, {})[run or f"{base} → {new}"] = None
+    for warning, whom in of.items():
+        if set(whom) == everywhere:
+            yield warning
+            continue
+        more = f" and {len(whom) - names} more" if len(whom) > names else ""
+        who = f"{', '.join([*whom][:names])}{more}"
+        yield replace(warning, message=f"{who}: {warning.message}")
 
 
 def overview(folder: str, groups: Sequence[Group], alone: Sequence[str], more: int = 0) -> Page:

@@ -206,9 +206,16 @@ def test_the_recorded_runs_of_this_repository() -> None:
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) < 120  # with the warnings of all
     assert any(line.startswith("h200-tf32 ") for line in done.stdout.splitlines())
+    # Whom a warning is about; what several say alike is said once.
+    assert "\nh200-train → h200-train-graphs: 26 ranges without GPU work" in done.stdout
+    assert done.stdout.count("which GPU it was is not on record") == 1
+    assert done.stdout.count("[nsys-diagnostic]") == 2
     done = harness(REPORTS.parent, "compare", "reports", "--all")
     assert done.returncode == 0, done.stderr
     assert "h200-fp32 → h200-tf32" in done.stdout
+    warned = " ".join(done.stdout[done.stdout.rindex("\nWarnings") :].split())
+    assert " more: " not in warned
+    assert "h200-fp32 → h200-tf32: 1 and 1 capture: " in warned
     assert "not comparable" not in done.stdout
     screens = 40 * (1 + done.stdout.count(" → h200"))
     assert len(done.stdout.splitlines()) < screens
