@@ -188,8 +188,10 @@ def _differences(comparison: Comparison) -> Section | None:
 
 def warnings(found: Iterable[Warning_]) -> Section | None:
     lines: list[str] = []
+    said = {""}
     for warning in found:
         lines.append(f"{printable(warning.message)} [{warning.code}]")
-        if warning.hint:
+        if warning.hint not in said:  # many runs may need the same
             lines.append(f"  {printable(warning.hint)}")
+            said.add(warning.hint)
     return Section("Warnings", tuple(lines), tone="warn") if lines else None
