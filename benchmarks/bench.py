@@ -99,7 +99,10 @@ def report_file(options: Options, shape: str = "default", **given: Any) -> Path:
         flags = [f"--{name}={value}" for name, value in given.items()]
         # Its own process: a child's peak memory is never below what its parent held when it forked.
         maker = (PYTHON, str(HERE / "make_report.py"), str(path), "--shape", shape, *flags)
-        subprocess.run(maker, check=True, stdout=subprocess.DEVNULL)
+        try:  # in a session of its own: Ctrl-C is for this process, which ends the other
+            subprocess.run(maker, check=True, stdout=subprocess.DEVNULL, start_new_session=True)
+        finally:
+            path.with_name(f"{path.name}.partial").unlink(missing_ok=True)
     return path
 
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Files to Reports: one, or many over the machine's cores or a Dask cluster, same numbers."""
+"""Files to Reports: one, or many over the machine's cores, same numbers."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
-import logging
 import os
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +15,7 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import ExitCode, HarnessError, ToolMissing, UnreadableReport, UsageProblem
+from harness.errors import ExitCode, HarnessError, UnreadableReport, UsageProblem
 from harness.memory import LEAST_BYTES
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ TORCH_TRACE = "torch_trace.json.gz"
 EXPORT_MEMORY, TRACE_MEMORY = 3, 5
 #: What every worker needs; imported once, before they are forked.
 _PRELOAD = ["harness.report", "harness.readers.nsys_sqlite", "harness.readers.arrow_sqlite"]
-#: How long to wait for a Dask scheduler, and then for its first worker.
-DASK_SECONDS = 10
 
 
 @dataclass(frozen=True)
@@ -320,116 +316,3 @@ def _outcome(result: Callable[[], Report | Failure], source: Input) -> Report | 
 def _cores() -> int:
     # Containers and batch systems give fewer cores than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def gather_dask(sources: list[Input], request: Request, address: str) -> list[Report | Failure]:
-    """As ``gather``, on the Dask cluster whose scheduler is at ``address``.
-
-    The workers need this package and must see the files under the same absolute paths.
-    """
-    try:
-        # By name: the package has no types, and type checking must not need it.
-        distributed = importlib.import_module("distributed")
-    except ImportError as error:
-        raise ToolMissing(
-            "--dask needs the package distributed, which is not installed",
-            hint="pip install 'nsys-harness[dask]'",
-        ) from error
-    for name in ("distributed", "distributed.client"):
-        # It prints tracebacks when a cluster goes away; what is lost is said once, by us.
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    absolute = [Input(os.path.abspath(source.path), source.name) for source in sources]
-    with _client(distributed, address) as client:
-        futures = client.map(try_read, absolute, request=request, pure=False, retries=1)
-        outcomes = _future_outcomes(client, futures, sources, address)
-    return [_as_given(outcome, source) for outcome, source in zip(outcomes, sources, strict=True)]
-
-
-def _client(distributed: Any, address: str) -> Any:
-    try:
-        client = distributed.Client(address, timeout=f"{DASK_SECONDS}s", set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise ToolMissing(
-            f"no Dask scheduler answers at {address}: {error}",
-            hint="Start one with `dask scheduler`, workers with `dask worker ADDRESS`.",
-        ) from error
-    try:
-        client.wait_for_workers(1, timeout=DASK_SECONDS)
-    except TimeoutError as error:
-        client.close()
-        raise ToolMissing(
-            f"the Dask scheduler at {address} has no workers",
-            hint=f"Start some with `dask worker {address}`.",
-        ) from error
-    return client
-
-
-def _future_outcomes(
-    client: Any, futures: list[Any], sources: list[Input], address: str
-) -> list[Report | Failure]:
-    """Wait for all; a cluster without workers is not waited for longer than to begin with."""
-    from harness.report import Failure
-
-    outcomes: list[Report | Failure] = []
-    lost = False
-    for future, source in zip(futures, sources, strict=True):
-        lost = lost or not _done(client, future)
-        if not lost or future.status == "finished":
-            outcomes.append(_future_outcome(future, source))
-            continue
-        outcomes.append(
-            Failure(
-                source.name,
-                source.path,
-                f"{source.path}: not done: the Dask cluster at {address} has lost its workers or"
-                " its scheduler",
-                "Look at what they printed.",
-                int(ExitCode.NO_ANSWER),
-            )
-        )
-    return outcomes
-
-
-def _done(client: Any, future: Any) -> bool:
-    """Wait for it; False when nobody is left to do it."""
-    while True:
-        try:
-            future.exception(timeout=DASK_SECONDS)
-        except TimeoutError:
-            try:
-                client.wait_for_workers(1, timeout=DASK_SECONDS)
-            except Exception:  # of several kinds where the scheduler has gone
-                return False
-        except Exception:
-            return False
-        else:
-            return bool(future.status in ("finished", "error"))
-
-
-def _future_outcome(future: Any, source: Input) -> Report | Failure:
-    from harness.report import Failure
-
-    error = future.exception()
-    if error is None:
-        outcome: Report | Failure = future.result()
-        return outcome
-    return Failure(
-        source.name,
-        source.path,
-        f"{source.path}: the Dask cluster could not do it: {_first_line(error)}",
-        "The scheduler and workers need the same version of this package.",
-        int(ExitCode.NO_ANSWER),
-    )
-
-
-def _first_line(error: object) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
-
-
-def _as_given(outcome: Report | Failure, source: Input) -> Report | Failure:
-    from harness.report import Failure
-
-    if isinstance(outcome, Failure):
-        return replace(outcome, path=source.path)
-    where = outcome.source.path.replace(os.path.abspath(source.path), source.path, 1)
-    return replace(outcome, source=replace(outcome.source, path=where))

@@ -274,7 +274,9 @@ def _several(sources: list[Input], asked: Asked, request: Request) -> int:
     from harness.report import Failure, Report
 
     if asked.dask:
-        outcomes = gather.gather_dask(sources, request, asked.dask)
+        from harness import on_dask
+
+        outcomes = on_dask.gather_dask(sources, request, asked.dask)
     else:
         outcomes = gather.gather(sources, request, jobs=asked.jobs)
     reports = [outcome for outcome in outcomes if isinstance(outcome, Report)]

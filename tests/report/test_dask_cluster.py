@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import gather
+import harness
+from harness import gather, on_dask
 from harness.report import Failure, Request
 
 pytest.importorskip("distributed")
@@ -107,6 +108,41 @@ def test_no_scheduler_there() -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("address", ["garbage", ":", "http://x:1", "tcp://h:99999", "inproc://x:1"])
+def test_what_is_no_address(address: str) -> None:
+    done = report(DATA / "h200/blocks.sqlite", "--dask", address)
+    assert done.returncode == 2
+    assert f"--dask {address}: not the address" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_tls_that_is_not_set_up() -> None:
+    done = report(DATA / "h200/blocks.sqlite", "--dask", "tls://127.0.0.1:1")
+    assert done.returncode == 4
+    assert "no Dask scheduler answers at tls://" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_worker_of_another_version(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "__version__", "9.9")
+    [outcome] = on_dask.gather_dask(
+        [gather.Input(str(DATA / "h200/blocks.sqlite"), "x")], Request(), scheduler
+    )
+    assert isinstance(outcome, Failure)
+    assert outcome.message.endswith("this is 9.9")
+    assert outcome.exit_code == 3
+
+
+def test_a_file_that_only_this_machine_has(
+    scheduler: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source = gather.Input(str(tmp_path / "gone.sqlite"), "x")
+    monkeypatch.setattr(os.path, "exists", lambda path: path == source.path)  # it is here
+    [outcome] = on_dask.gather_dask([source], Request(), scheduler)
+    assert isinstance(outcome, Failure)
+    assert "a Dask worker needs it too" in outcome.hint
+
+
 @pytest.mark.parametrize("dies", ["scheduler", "worker"])
 def test_a_cluster_that_goes_away_is_not_waited_for(
     dies: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -114,10 +150,10 @@ def test_a_cluster_that_goes_away_is_not_waited_for(
     sources, _ = gather.inputs([str(DATA / "aa")])
     with cluster(tmp_path, workers=1) as (address, (scheduler, worker)):
         assert report(DATA / "aa", "--dask", address).returncode == 0  # both are up
-        monkeypatch.setattr(gather, "DASK_SECONDS", 2)
+        monkeypatch.setattr(on_dask, "DASK_SECONDS", 2)
         worker.send_signal(signal.SIGSTOP)  # nothing gets done
         with ThreadPoolExecutor(1) as pool:
-            done = pool.submit(gather.gather_dask, sources, Request(view="ranges"), address)
+            done = pool.submit(on_dask.gather_dask, sources, Request(view="ranges"), address)
             time.sleep(1.5)
             (scheduler if dies == "scheduler" else worker).kill()
             outcomes = done.result(timeout=60)
