@@ -262,6 +262,16 @@ def case_torch(options: Options) -> Case:
     return Case("torch", {path.name: results}, claims)
 
 
+#: What two cores of this machine give at best: two commands at once, each with half of the files.
+HALVES = """
+import subprocess, sys
+files = sys.argv[1:]
+line = [sys.executable, "-m", "harness", "report", "--format", "csv", "--jobs", "1"]
+both = [subprocess.Popen([*line, *files[i::2]]) for i in range(2)]
+sys.exit(max(one.wait() for one in both))
+"""
+
+
 def case_many(options: Options) -> Case:
     """64 reports of 20 MB, one a rank: on one core and on two."""
     count = 64 if options.full else 8
@@ -271,10 +281,17 @@ def case_many(options: Options) -> Case:
     contestants = [
         harness("one core", *arguments, cores=cores[:1]),
         harness("two cores", *arguments, cores=cores[:2]),
+        Contestant(
+            "two processes that share nothing", (PYTHON, "-c", HALVES, *map(str, paths)), cores[:2]
+        ),
     ]
     results = in_turn(contestants, min(3, options.runs), options.folder / "log")
     gain = ratio(results, "one core", "two cores")
-    claims = [Claim(f"{count} reports: one core / two", gain, 1.7, at_least=True)]
+    apart = ratio(results, "two cores", "two processes that share nothing")
+    claims = [
+        Claim(f"{count} reports: one core / two", gain, 1.7, at_least=True),
+        Claim(f"{count} reports: two cores / two processes that share nothing", apart, 1.1),
+    ]
     return Case("many", {f"{count} reports": results}, claims)
 
 

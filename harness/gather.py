@@ -15,6 +15,7 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.cores import cores, use_at_most
 from harness.errors import ExitCode, HarnessError, UnreadableReport, UsageProblem
 from harness.memory import LEAST_BYTES
 
@@ -266,7 +267,10 @@ def gather(sources: list[Input], request: Request, *, jobs: int = 0) -> list[Rep
     if workers <= 1:
         return [try_read(source, request) for source in sources]
     request = replace(request, memory=request.memory // workers)
-    with ProcessPoolExecutor(workers, mp_context=_server()) as pool:
+    share = cores() // workers
+    with ProcessPoolExecutor(
+        workers, mp_context=_server(), initializer=use_at_most, initargs=(share,)
+    ) as pool:
         futures = [pool.submit(try_read, source, request) for source in sources]
         return [
             _outcome(future.result, source) for future, source in zip(futures, sources, strict=True)
@@ -284,7 +288,7 @@ def start_early(sources: list[Input], *, jobs: int = 0, memory: int = 0) -> None
 
 def worker_count(sources: list[Input], jobs: int, memory: int) -> int:
     """How many processes to use: no more than a budget of ``memory`` bytes (0: none) allows."""
-    workers = min(jobs or _cores(), len(sources))
+    workers = min(jobs or cores(), len(sources))
     return max(1, min(workers, memory // LEAST_BYTES)) if memory else workers
 
 
@@ -311,8 +315,3 @@ def _outcome(result: Callable[[], Report | Failure], source: Input) -> Report | 
             "Most often memory ran out: try --jobs 1.",
             int(ExitCode.NO_ANSWER),
         )
-
-
-def _cores() -> int:
-    # Containers and batch systems give fewer cores than the machine has.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

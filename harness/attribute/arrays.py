@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from harness.cores import cores
+
 Ints = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
@@ -84,7 +86,10 @@ def uniform(values: npt.NDArray[Any]) -> bool:
 
 
 def together(*tasks: Callable[[], Any]) -> list[Any]:
-    """Results of the tasks, run at the same time: numpy lets go of the GIL in long operations."""
+    """Results of the tasks, run at the same time where this process has more cores than one: numpy
+    lets go of the GIL in long operations."""
+    if cores() < 2:
+        return [task() for task in tasks]
     with ThreadPoolExecutor(len(tasks)) as pool:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
@@ -92,7 +97,7 @@ def together(*tasks: Callable[[], Any]) -> list[Any]:
 def in_turns(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """``work`` done on the items, two at a time; few at once, so that memory stays low."""
     items = list(items)
-    if len(items) < 2:
+    if len(items) < 2 or cores() < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(work, items))

@@ -21,6 +21,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
+from harness.cores import cores
 from harness.errors import UnreadableReport
 from harness.readers import arrow_sqlite
 from harness.readers.paths import LFS_POINTER, lfs_pointer
@@ -348,10 +349,6 @@ def uri(path: Path) -> str:
     return f"file:{quote(os.fspath(path.resolve()))}?mode=ro&immutable=1"
 
 
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _as_text(value: object) -> str:
     return _lenient_text(value) if isinstance(value, bytes) else str(value)
 
@@ -363,7 +360,7 @@ def _lenient_text(data: bytes) -> str:
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """``work`` done on every item, on all cores: for work that lets go of the GIL."""
-    threads = min(_cores(), len(items))
+    threads = min(cores(), len(items))
     if threads < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(threads) as pool:
