@@ -49,7 +49,7 @@ def test_batches_of_every_size(tmp_path: Path, engine: str, count: int) -> None:
 def test_pieces_come_back_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_PIECE", 100)
     monkeypatch.setattr(columns.Database.pieces, "__defaults__", (100,))
-    monkeypatch.setattr(columns, "_cores", lambda: 4)
+    monkeypatch.setattr(columns, "cores", lambda: 4)
     rows = [(i, i % 7, f"name {i % 300}") for i in range(2345)]
     path = make(tmp_path / "t.sqlite", rows, first=500)
     with sqlite3.connect(path) as db:
