@@ -91,7 +91,7 @@ def few_slow(
     """Ranges whose mean grew though no verdict says so: a few instances are slower, which a median
     does not show. A capture's first instance, its warm-up, is left out. That fast instances are
     gone raises a mean too, and costs nothing."""
-    quiet = {_key(row): row for row in rows if row.verdict in ("same", "unsure", "faster")}
+    quiet = _not_slower(rows)
     keys = [key for key in pairs if key in quiet and not _only_fewer(key, base, new, threshold)]
     means = {
         key: pair
@@ -112,7 +112,7 @@ def few_slow(
             grown.append((key, ratio, ratio))
     for key, ratio, _ in grown[:1]:
         what = short(key.kernel) if key.kernel else key.path[-1]
-        more = f" (and {len(grown) - 1} more)" if len(grown) > 1 else ""
+        more = _and_more(grown)
         warning = Warning_(
             FEW_SLOW,
             f"{what}{more}: the mean of its instances changed by {signed_percent(ratio - 1.0)},"
@@ -126,7 +126,7 @@ def few_slow(
 def slow_process(base: Side, new: Side, rows: Sequence[Row], threshold: float) -> Iterator[Growth]:
     """Ranges whose slowest process got slower though no verdict says so: the others wait for it.
     Of eight processes, one does not move the median of all instances."""
-    quiet = {_key(row): row for row in rows if row.verdict in ("same", "unsure", "faster")}
+    quiet = _not_slower(rows)
     pairs = {key: pair for key in quiet if (pair := slowest_samples(base, new, key))}
     enough = min(len(base.captures), len(new.captures)) >= CAPTURES_AS_UNIT
     grown: list[tuple[Key, float, float]] = []
@@ -139,7 +139,7 @@ def slow_process(base: Side, new: Side, rows: Sequence[Row], threshold: float) -
         elif not enough and found.ratio > 1.0 + _CLEARLY:
             grown.append((key, found.ratio, found.ratio))
     for key, ratio, _ in grown[:1]:
-        more = f" (and {len(grown) - 1} more)" if len(grown) > 1 else ""
+        more = _and_more(grown)
         warning = Warning_(
             SLOW_PROCESS,
             f"{key.path[-1]}{more}: the slowest process changed by {signed_percent(ratio - 1.0)},"
@@ -147,6 +147,15 @@ def slow_process(base: Side, new: Side, rows: Sequence[Row], threshold: float) -
             "harness report --spread shows which process.",
         )
         yield Growth(warning, max(most for _, _, most in grown) - 1.0)
+
+
+def _not_slower(rows: Sequence[Row]) -> dict[Key, Row]:
+    """The rows whose verdict does not say already that they are slower."""
+    return {_key(row): row for row in rows if row.verdict in ("same", "unsure", "faster")}
+
+
+def _and_more(found: Sequence[object]) -> str:
+    return f" (and {len(found) - 1} more)" if len(found) > 1 else ""
 
 
 def _key(row: Row) -> Key:
