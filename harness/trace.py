@@ -129,8 +129,17 @@ MAKERS = {
 
 def makes(launches: pd.DataFrame, kind: str) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """For each row of ``Trace.launches``: does the call make one GPU op of that kind?"""
+    return calls_of(launches, MAKERS[kind])
+
+
+def calls_of(
+    launches: pd.DataFrame, pattern: re.Pattern[str]
+) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each row of ``Trace.launches``: does its name begin as ``pattern`` says?"""
     names = launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if MAKERS[kind].match(str(name))]
+    wanted = [i for i, name in enumerate(names.categories) if pattern.match(str(name))]
+    if not wanted:
+        return np.zeros(len(launches), dtype=bool)
     return np.isin(names.codes.to_numpy(), wanted)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from harness.attribute.arrays import Ints, Mask
-from harness.trace import Trace, Warning_
+from harness.trace import Trace, Warning_, calls_of
 from harness.words import agree, plural
 
 _UPDATE = re.compile(r"^cu(da)?Graph(ExecUpdate|Exec\w*NodeSetParams|\w*NodeSetParams)")
@@ -42,7 +42,7 @@ class GraphFacts:
             uncalled=int(none.sum()),
             graphs=int((none & (ops["kind"] == "graph").to_numpy()).sum()),
             ns=int((ops["end"].to_numpy() - ops["start"].to_numpy())[none].sum()),
-            uploads=int(calls_of(trace, _UPLOAD).sum()),
+            uploads=int(calls_of(trace.launches, _UPLOAD).sum()),
             nodes=bool(len(trace.graph_nodes)),
         )
 
@@ -134,7 +134,7 @@ _UPDATES = (
 
 def _after(trace: Trace, ops: Mask, pattern: re.Pattern[str]) -> int:
     """How many of ``ops`` began after a call of ``pattern`` in their process."""
-    calls = calls_of(trace, pattern)
+    calls = calls_of(trace.launches, pattern)
     process = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()[calls]]
     called: Ints = trace.launches["start"].to_numpy()[calls]
     owner, start = (trace.gpu_ops[column].to_numpy()[ops] for column in ("process", "start"))
@@ -158,11 +158,3 @@ def _captures_unknown(trace: Trace) -> Iterator[Warning_]:
             "captured_path is empty",
             "nsys writes it from 2024.2 on, for graphs that are made while it records.",
         )
-
-
-def calls_of(trace: Trace, pattern: re.Pattern[str]) -> Mask:
-    names = trace.launches["name"].cat
-    wanted = [i for i, name in enumerate(names.categories) if pattern.match(str(name))]
-    if not wanted:
-        return np.zeros(len(trace.launches), dtype=bool)
-    return np.isin(names.codes.to_numpy(), wanted)

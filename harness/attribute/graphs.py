@@ -11,12 +11,13 @@ import pandas as pd
 
 from harness.attribute.arrays import Ints, Mask, Positions, numbered
 from harness.attribute.engine import Attribution, attribute
-from harness.attribute.graph_warnings import GRAPH_UPDATE, calls_of
+from harness.attribute.graph_warnings import GRAPH_UPDATE
 from harness.trace import (
     GPU_OP_COLUMNS,
     GRAPH_NODE_COLUMNS,
     LAUNCH_COLUMNS,
     Trace,
+    calls_of,
     empty_frame,
     frame,
 )
@@ -81,7 +82,7 @@ def _graph_points(trace: Trace, launch: Positions, at: Ints) -> CapturePoints:
     made = Creations.of(trace.graphs)
     process, graph, when = _asked(trace, launch, at)
     row = made.last(process, graph, when)
-    calls = calls_of(trace, GRAPH_UPDATE)
+    calls = calls_of(trace.launches, GRAPH_UPDATE)
     owner = trace.threads["process"].to_numpy()[trace.launches["thread"].to_numpy()[calls]]
     called = trace.launches["start"].to_numpy()[calls]
     for one in np.unique(owner):

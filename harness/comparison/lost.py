@@ -10,9 +10,8 @@ import pandas as pd
 
 from harness.attribute import Attribution
 from harness.attribute.arrays import Mask
-from harness.attribute.graph_warnings import calls_of
 from harness.comparison.lost_in_graphs import during_capture, losses
-from harness.trace import MAKERS, makes
+from harness.trace import MAKERS, calls_of, makes
 
 #: Recordings have an op for every such call (all of this project's do); one that was cut off lacks
 #: a few at its end, which no median notices.
@@ -35,7 +34,7 @@ def ops_lost(found: Attribution) -> str:
     captured = during_capture(trace)
     told = [*losses(found, captured)]
     # A torch trace need not say when a graph was captured.
-    if trace.source.kind == "nsys" or not calls_of(trace, _GRAPHS).any():
+    if trace.source.kind == "nsys" or not calls_of(trace.launches, _GRAPHS).any():
         told = [*_calls(found, captured), *told]
     told.append((_without_call(found), len(trace.gpu_ops), "GPU ops without their call"))
     return ", ".join(

@@ -10,8 +10,7 @@ import numpy as np
 
 from harness.attribute import Attribution
 from harness.attribute.arrays import Ints, Mask
-from harness.attribute.graph_warnings import calls_of
-from harness.trace import Trace
+from harness.trace import Trace, calls_of
 
 _LAUNCH = re.compile(r"cu(da)?GraphLaunch")
 _INSTANTIATE = re.compile(r"cu(da)?GraphInstantiate")
@@ -23,7 +22,7 @@ _AT_WILL = re.compile(r"cu(da)?Graph(Conditional|NodeSetEnabled)")
 def during_capture(trace: Trace) -> Mask:
     """For each launch: does it stand between the begin and the end of a stream capture in its
     process? Such a call makes a node, and no op."""
-    step = calls_of(trace, _BEGIN).astype(np.int64) - calls_of(trace, _END)
+    step = calls_of(trace.launches, _BEGIN).astype(np.int64) - calls_of(trace.launches, _END)
     out = np.zeros(len(trace.launches), dtype=bool)
     if not step.any():
         return out
@@ -42,9 +41,9 @@ def losses(found: Attribution, captured: Mask) -> Iterator[tuple[int, int, str]]
     ops = trace.gpu_ops
     of_graph = (ops["graph_node"] >= 0).to_numpy() & (ops["kind"] != "graph").to_numpy()
     linked = found.launch >= 0
-    if (of_graph & ~linked).any() or calls_of(trace, _AT_WILL).any():
+    if (of_graph & ~linked).any() or calls_of(trace.launches, _AT_WILL).any():
         return  # kernels in conditional nodes have no correlation id
-    called = calls_of(trace, _LAUNCH) & ~captured
+    called = calls_of(trace.launches, _LAUNCH) & ~captured
     number = int(called.sum())
     called[found.launch[linked]] = False
     yield int(called.sum()), number, "graph launches without an op"
@@ -95,7 +94,7 @@ def silent_nodes(found: Attribution) -> str:
 
 def _instantiated_in(trace: Trace, thread: Ints, time: Ints) -> Ints:
     """The call that made the node: the last one on its thread to instantiate a graph; -1: none."""
-    calls = np.flatnonzero(calls_of(trace, _INSTANTIATE))
+    calls = np.flatnonzero(calls_of(trace.launches, _INSTANTIATE))
     owner, start = (trace.launches[name].to_numpy()[calls] for name in ("thread", "start"))
     out = np.full(len(time), -1, dtype=np.int64)
     for one in np.unique(thread):
