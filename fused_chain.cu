@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #ifdef __CUDACC__
 #define CHAIN_HOST_DEVICE __host__ __device__ __forceinline__
@@ -355,6 +356,12 @@ Tensor below_autograd(const Tensor& h, const Tensor& residual) {
   return op.call(h, residual);
 }
 
+// y = h * 1.5 - 0.25 and gelu_tanh(y) + residual, in fp32, each step differentiable.
+std::pair<Tensor, Tensor> with_aten(const Tensor& h, const Tensor& residual) {
+  const Tensor y = h.to(at::kFloat) * kScale + kShift;
+  return {y, at::gelu(y, "tanh") + residual.to(at::kFloat)};
+}
+
 // The backward pass recomputes the chain from its inputs with ATen operators (in fp32), so it can
 // be differentiated again; it is here to be right, only the forward pass is fast.
 struct Differentiable : torch::autograd::Function<Differentiable> {
@@ -368,8 +375,7 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
     const auto dtype = saved[0].scalar_type();
-    const Tensor y = saved[0].to(at::kFloat) * kScale + kShift;
-    const Tensor sum = at::gelu(y, "tanh") + saved[1].to(at::kFloat);
+    const auto [y, sum] = with_aten(saved[0], saved[1]);
     const Tensor inside = at::logical_and(sum.ge(kLow), sum.le(kHigh));
     const Tensor grad = grads[0].to(at::kFloat) * inside;
     return {(at::gelu_backward(grad, y, "tanh") * kScale).to(dtype), grad.to(dtype)};
@@ -380,8 +386,7 @@ struct Differentiable : torch::autograd::Function<Differentiable> {
 // the tangent would be lost without a word.
 Tensor run_dual(const Tensor& h, const Tensor& residual) {
   check(h, residual);
-  const Tensor y = h.to(at::kFloat) * kScale + kShift;
-  const Tensor sum = at::gelu(y, "tanh") + residual.to(at::kFloat);
+  const Tensor sum = with_aten(h, residual).second;
   return at::clamp(sum, at::Scalar(kLow), at::Scalar(kHigh)).to(h.scalar_type());
 }
 

@@ -56,6 +56,8 @@ class Recording:
     seconds: float = 30.0
     gate: str = ""
     environment: dict[str, str] = field(default_factory=dict)
+    #: Whether the repository keeps the recording; else what scripts/extract-run makes of it.
+    kept: bool = True
 
     def command(self, folder: Path) -> list[str]:
         run = [PYTHON, "-m", "harness", "run", *self.options, "-q", "-o", str(folder)]
@@ -99,9 +101,10 @@ def _spelling(shape: str, math: str, cpu: bool) -> tuple[str, ...]:
 
 
 def _workload(shape: str, math: str, cpu: bool) -> Recording:
-    options = ("--nsys", "--no-torch", "--no-plain", "--repeat", "2" if cpu else "5")
-    program = _spelling(shape, math, cpu)
-    return Recording(f"h200-{shape}-{math}", program, options, 80, "workload.phases", ONE_COMPILER)
+    return Recording(
+        f"h200-{shape}-{math}", _spelling(shape, math, cpu), ("--nsys", *_repeated(cpu)), 80,
+        "workload.phases", ONE_COMPILER, kept=shape != SHAPES[-1],
+    )  # fmt: skip
 
 
 def _both(shape: str, math: str, cpu: bool) -> Recording:
@@ -118,16 +121,33 @@ def _default(math: str, cpu: bool) -> Recording:
 
 
 def _trainings(cpu: bool) -> list[Recording]:
-    base = (PYTHON, "examples/train_transformer.py", "--steps", "2" if cpu else "8")
-    made = [
-        Recording("h200-train", base, ("--nsys",), 60, "transformer"),
-        Recording(
-            "h200-train-graphs", (*base, "--cuda-graphs"), ("--nsys", "--graphs", "node"), 60,
-            "transformer",
-        ),
-        Recording("h200-train-compiled", (*base, "--compile"), ("--nsys",), 90, "transformer"),
-    ]  # fmt: skip
-    return made[:1] if cpu else made
+    """Each way of training by both profilers, then five times by nsys."""
+    steps = "2" if cpu else "8"
+    ways = (
+        ("h200-train", (), (), 60),
+        ("h200-train-graphs", ("--cuda-graphs",), ("--graphs", "node"), 60),
+        ("h200-train-compiled", ("--compile",), (), 90),
+    )
+    made = []
+    for repeated in (False, True):
+        for name, words, options, seconds in ways[:1] if cpu else ways:
+            program = (PYTHON, "examples/train_transformer.py", "--steps", steps, *words)
+            made.append(
+                Recording(
+                    f"{name}-repeated" if repeated else name,
+                    program,
+                    ("--nsys", *(_repeated(cpu) if repeated else ()), *options),
+                    seconds,
+                    "transformer",
+                    kept=not repeated,
+                )
+            )
+    return made
+
+
+def _repeated(cpu: bool) -> tuple[str, ...]:
+    """nsys alone, often enough to compare."""
+    return ("--no-torch", "--no-plain", "--repeat", "2" if cpu else "5")
 
 
 class Campaign:
@@ -217,7 +237,7 @@ class Campaign:
             good = code == 0
             size = slim(folder, target if good else self._aside(one.name), one.name)
         say(f"{one.name}: {self.timings[one.name]['wall_s']} s, {size // 1000} kB, exit {code}")
-        if good and size > LIMIT:
+        if good and one.kept and size > LIMIT:
             target.rename(self._aside(one.name))
             good = False
         if not good:

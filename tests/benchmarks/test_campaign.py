@@ -36,18 +36,22 @@ def module(name: str) -> Any:
     return found
 
 
-def test_nine_configurations_are_captured_five_times() -> None:
+def test_nine_configurations_and_three_trainings_are_captured_five_times() -> None:
     argv = [sys.executable, str(RECORDER), "out", "--dry-run"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     lines = [shlex.split(line) for line in done.stdout.splitlines()]
     repeated = [line for line in lines if "--repeat" in line]
     assert all(line[line.index("--repeat") + 1] == "5" for line in repeated)
-    assert all("--nsys" in line and "--compiled" in line for line in repeated)
-    spelt = {tuple(line[line.index("--shape") + 1 :]) for line in repeated}
-    assert len(spelt) == len(repeated) == 9
-    assert {words[0] for words in spelt} == {"8192x1024", "65536x1024", "262144x1024"}
+    assert all("--nsys" in line for line in repeated)
     trainings = [line for line in lines if "examples/train_transformer.py" in line]
-    assert len(trainings) == 3
+    assert len(trainings) == 6
+    ways = sorted(line[line.index("--steps") + 2 :] for line in trainings if line in repeated)
+    assert ways == [[], ["--compile"], ["--cuda-graphs"]]
+    workloads = [line for line in repeated if line not in trainings]
+    assert all("--compiled" in line for line in workloads)
+    spelt = {tuple(line[line.index("--shape") + 1 :]) for line in workloads}
+    assert len(spelt) == len(workloads) == 9
+    assert {words[0] for words in spelt} == {"8192x1024", "65536x1024", "262144x1024"}
 
 
 def test_every_kept_recording_is_one_that_the_campaign_makes() -> None:
