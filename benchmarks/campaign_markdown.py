@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from campaign_evidence import Recorded
 
+    from harness.comparison import Comparison
+
 TO = "\N{EN DASH}"  # of a range of figures
 MISSING = TO
 
@@ -53,3 +55,15 @@ def rows_of(frame: Any) -> list[Any]:
 
 def escaped(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def forbidden(comparison: Comparison) -> str:
+    """What forbids a verdict without --force."""
+    if not comparison.forced:
+        return ""
+    facts = [f"{fact.name} ({fact.base} → {fact.new})" for fact in comparison.facts if fact.blocks]
+    return f"; without `--force` there is no verdict, for these differ: {', '.join(facts)}"
+
+
+def quoted(summary: str) -> str:
+    return summary.replace("*", "\\*")

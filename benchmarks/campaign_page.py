@@ -17,8 +17,10 @@ from campaign_markdown import (
     TO,
     duration,
     escaped,
+    forbidden,
     names,
     percent,
+    quoted,
     recorded,
     rows_of,
     shape,
@@ -26,6 +28,7 @@ from campaign_markdown import (
 )  # fmt: skip
 from campaign_model import kernel_by_kernel, model, rates
 from campaign_public import WANTED
+from campaign_trainings import trainings
 
 from harness import disagreement, summarise
 from harness.launch.rundir import list_runs
@@ -240,7 +243,7 @@ def precisions(evidence: Evidence) -> str:
         rows.append((shape(base), f"{base.math} → {new.math}",
                      *(_verdict(found, f"{s}-block") for s in SPELLINGS)))  # fmt: skip
         command = f"harness compare reports/{base.name} reports/{new.name}{forced}"
-        sentences.append(f"`{command}`{_forced(found)}\n\n> {_quoted(found.summary)}")
+        sentences.append(f"`{command}`{forbidden(found)}\n\n> {quoted(found.summary)}")
     return "\n\n".join([
         "## fp32, TF32, bf16",
         "The new time over the base's, with the 95 % interval, for each block.",
@@ -250,18 +253,6 @@ def precisions(evidence: Evidence) -> str:
            if any_forced else ":"),
         *sentences,
     ])  # fmt: skip
-
-
-def _forced(comparison: Comparison) -> str:
-    """What forbids a verdict without --force."""
-    if not comparison.forced:
-        return ""
-    facts = [f"{fact.name} ({fact.base} → {fact.new})" for fact in comparison.facts if fact.blocks]
-    return f"; without `--force` there is no verdict, for these differ: {', '.join(facts)}"
-
-
-def _quoted(summary: str) -> str:
-    return summary.replace("*", "\\*")
 
 
 def _verdict(comparison: Comparison, name: str) -> str:
@@ -358,76 +349,6 @@ def _exception(one: Recorded, row: Any, repeated: Recorded | None) -> tuple[str,
 
 def _why(reason: str, code: str) -> str:
     return escaped(f"{reason} [{code}]")
-
-
-def trainings(evidence: Evidence) -> str:
-    """The transformer's ranges, spelt plainly, compiled, and as a CUDA graph."""
-    runs = [one for one in evidence.runs if _trains(one)]
-    if not runs:
-        return ""
-    rows = []
-    for one in runs:
-        for row in rows_of(summarise.ranges(one.captures[0])):
-            if len(row.path) <= 2:
-                each = row.total_gpu_ns / row.instances
-                rows.append((f"`{one.name}`", _indented(row.path), str(row.instances),
-                             f"{row.kernels / row.instances:.1f}", duration(each)))  # fmt: skip
-    return "\n\n".join([
-        "## A training loop",
-        "`examples/train_transformer.py`: per instance of a range, kernels launched and GPU time, "
-        "nested ranges included. A captured step's ranges are passed once, while it is captured.",
-        table(("run", "range", "instances", "kernels", "GPU time"), rows, 2),
-        recorded(runs, "`harness report reports/NAME`"),
-        *_trainings_compared([one for one in evidence.extracts if _trains(one)]),
-    ])  # fmt: skip
-
-
-def _trains(one: Recorded) -> bool:
-    return one.program.startswith("train_")
-
-
-def _indented(path: tuple[str, ...]) -> str:
-    return "&emsp;" * (len(path) - 1) + f"`{path[-1]}`"
-
-
-def _trainings_compared(runs: list[Recorded]) -> list[str]:
-    """Recorded several times: each range's time, and compare's words on each against the plain."""
-    if not runs:
-        return []
-    runs = sorted(runs, key=lambda one: (bool(one.stored), one.name))
-    paths = [path for path in runs[0].timings if len(path) <= 2]
-    paths += [path for one in runs for path in one.timings if len(path) <= 2 and path[0] == "step"]
-    rows = [
-        (_indented(path), *(cell for one in runs for cell in _timed(one.timings.get(path))))
-        for path in dict.fromkeys(paths)
-    ]
-    headings = (text for one in runs for text in (f"`{one.name}`", "spread"))
-    sentences = [
-        f"`harness compare {base} {one.name}{' --force' * found.forced}`{_forced(found)}\n\n"
-        f"> {_quoted(found.summary)}"
-        for one in runs
-        for base, found in one.stored.items()
-    ]
-    return [
-        f"### {_counts(runs)} captures each",
-        "GPU time of one instance: the median of the captures' medians, and the spread of these as "
-        "a share of it.",
-        table(("range", *headings), rows),
-        *sentences,
-        recorded(runs, "kept as extracts in `docs/notes/data/extracts/`"),
-    ]
-
-
-def _counts(runs: list[Recorded]) -> str:
-    """How many captures they have: ``5``, or ``3 to 5``."""
-    counts = [len(one.samples) for one in runs]
-    return " to ".join(str(n) for n in sorted({min(counts), max(counts)}))
-
-
-def _timed(timing: Timing | None) -> tuple[str, str]:
-    if timing is None:
-        return MISSING, MISSING
-    return duration(timing.ns), percent(timing.spread, 2) if timing.ns else MISSING
 
 
 def _carried(program: str) -> str:
