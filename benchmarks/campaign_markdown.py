@@ -57,13 +57,16 @@ def escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-def forbidden(comparison: Comparison) -> str:
-    """What forbids a verdict without --force."""
+def in_its_words(base: str, new: str, found: Comparison) -> str:
+    """The command that compares ``base`` and ``new``, what forbids a verdict without --force, and
+    compare's sentence."""
+    forced = " --force" if found.forced else ""
+    summary = found.summary.replace("*", "\\*")
+    return f"`harness compare {base} {new}{forced}`{_forbidden(found)}\n\n> {summary}"
+
+
+def _forbidden(comparison: Comparison) -> str:
     if not comparison.forced:
         return ""
     facts = [f"{fact.name} ({fact.base} → {fact.new})" for fact in comparison.facts if fact.blocks]
     return f"; without `--force` there is no verdict, for these differ: {', '.join(facts)}"
-
-
-def quoted(summary: str) -> str:
-    return summary.replace("*", "\\*")

@@ -17,10 +17,9 @@ from campaign_markdown import (
     TO,
     duration,
     escaped,
-    forbidden,
+    in_its_words,
     names,
     percent,
-    quoted,
     recorded,
     rows_of,
     shape,
@@ -238,12 +237,10 @@ def precisions(evidence: Evidence) -> str:
     rows, sentences, any_forced = [], [], False
     for base, new in pairs:
         found = compare(base, new)
-        forced = " --force" if found.forced else ""
         any_forced |= found.forced
         rows.append((shape(base), f"{base.math} → {new.math}",
                      *(_verdict(found, f"{s}-block") for s in SPELLINGS)))  # fmt: skip
-        command = f"harness compare reports/{base.name} reports/{new.name}{forced}"
-        sentences.append(f"`{command}`{forbidden(found)}\n\n> {quoted(found.summary)}")
+        sentences.append(in_its_words(f"reports/{base.name}", f"reports/{new.name}", found))
     return "\n\n".join([
         "## fp32, TF32, bf16",
         "The new time over the base's, with the 95 % interval, for each block.",

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from campaign_markdown import (
     MISSING,
     duration,
-    forbidden,
+    in_its_words,
     percent,
-    quoted,
     recorded,
     rows_of,
     table,
@@ -57,18 +56,17 @@ def _trainings_compared(runs: list[Recorded]) -> list[str]:
     if not runs:
         return []
     runs = sorted(runs, key=lambda one: (bool(one.stored), one.name))
-    paths = [path for path in runs[0].timings if len(path) <= 2]
-    paths += [path for one in runs for path in one.timings if len(path) <= 2 and path[0] == "step"]
+    # What comes before the steps, such as a graph's capture, has no counterpart.
+    paths = dict.fromkeys(
+        path for one in runs for path in one.timings if len(path) <= 2 and path[0] == "step"
+    )
     rows = [
         (_indented(path), *(cell for one in runs for cell in _timed(one.timings.get(path))))
-        for path in dict.fromkeys(paths)
+        for path in paths
     ]
     headings = (text for one in runs for text in (f"`{one.name}`", "spread"))
     sentences = [
-        f"`harness compare {base} {one.name}{' --force' * found.forced}`{forbidden(found)}\n\n"
-        f"> {quoted(found.summary)}"
-        for one in runs
-        for base, found in one.stored.items()
+        in_its_words(base, one.name, found) for one in runs for base, found in one.stored.items()
     ]
     return [
         f"### {_counts(runs)} captures each",
