@@ -62,11 +62,18 @@ def overhead(evidence: Evidence) -> str:
 
 
 def _rounds(data: dict[str, Any]) -> str:
-    """How many rounds there were of which ways."""
-    whole = sum(all(way in one for way in WAYS) for one in data["rounds"])
-    rest = len(data["rounds"]) - whole
-    more = f", and {rest} more of some of them" if rest else ""
+    """How many rounds there were of which ways, and the options that add those of some."""
+    partial = [measured for one in data["rounds"] if (measured := _measured(one)) != WAYS]
+    whole = len(data["rounds"]) - len(partial)
+    kinds = " or ".join(
+        f"`--more {' '.join(f'--way {way}' for way in ways)}`" for ways in dict.fromkeys(partial)
+    )
+    more = f", and {len(partial)} more of some of them ({kinds})" if partial else ""
     return f"{whole} rounds of the four ways in turn{more}"
+
+
+def _measured(one: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(way for way in WAYS if way in one)
 
 
 def _order(data: dict[str, Any]) -> str:
